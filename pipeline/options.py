@@ -76,7 +76,13 @@ class LogOptions:
     @property
     def where(self) -> str:
         """The place in words; the keys and options of a URL are left out."""
-        return re.sub("//[^/@]*@", "//", self.url.partition("?")[0]) or str(self.path)
+        return shown(self.url) or str(self.path)
+
+
+def shown(url: str) -> str:
+    """A URL or path for people: without keys, which may hold any character, and options."""
+    place = url.partition("?")[0] if "://" in url else url
+    return re.sub("//.*@", "//", place) if "://" in url else place
 
 
 def log_at(place: Path | str, **more: Any) -> LogOptions:

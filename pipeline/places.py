@@ -26,7 +26,7 @@ from urllib.parse import parse_qsl, urlencode
 import pyarrow.fs as arrow
 
 from commitlog.files.system import OS_FILES, FileSystem
-from pipeline.options import LogOptions, OptionError
+from pipeline.options import LogOptions, OptionError, shown
 
 #: Bytes of one request; 8 MiB keep a connection busy and a task small.
 REQUEST_BYTES = 8 << 20
@@ -46,8 +46,9 @@ def opened(text: str) -> tuple[Any, Path]:
     try:
         found, path = arrow.FileSystem.from_uri(_for_arrow(text))
     except (ValueError, OSError, NotImplementedError) as error:
-        shown = text.partition("?")[0]
-        raise OptionError(f"{shown} cannot be opened: {error}; correct the URL") from None
+        # pyarrow's own words hold the URL, in one form or another.
+        why = type(error).__name__ if "@" in text or "?" in text else str(error)
+        raise OptionError(f"{shown(text)} cannot be opened ({why}); correct the URL") from None
     return found, Path(path)
 
 

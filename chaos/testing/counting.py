@@ -80,13 +80,22 @@ def rows_of(file: Path, code: str) -> list[Row]:
     return rows
 
 
+def _apart(rows: list[Row]) -> list[Row]:
+    """Rows of one object without those that repeat seeds of another."""
+    kept: list[Row] = []
+    for row in sorted(rows, key=lambda row: (row["first"], -row["behind"])):
+        if not kept or row["first"] >= kept[-1]["behind"]:
+            kept.append(row)
+    return kept
+
+
 def table_of(file: Path, code: str) -> str:
     """One line for each object, in Markdown."""
     lines = ["| object | seeds | violations | commands answered | reads | faults | CPU s a seed |"]
     lines.append("|---|---|---|---|---|---|---|")
     rows = rows_of(file, code)
     for name in dict.fromkeys(row["object"] for row in rows):
-        own = [row for row in rows if row["object"] == name]
+        own = _apart([row for row in rows if row["object"] == name])
         sums = {field: sum(row[field] for row in own) for field in _SUMS}
         wrong = sum(len(row["violations"]) for row in own)
         lines.append(

@@ -126,6 +126,19 @@ def compact(root: Path, target: Path, jobs: int, master: str, output: str) -> No
     _tell(output, asdict(done), text)
 
 
+def _named(stores: tuple[str, ...]) -> dict[str, str]:
+    """Name → store: its place without keys, with a number where two would be alike."""
+    from pipeline.options import log_at
+
+    different = list(dict.fromkeys(stores))
+    names = [log_at(store).where for store in different]
+    numbered = (
+        f"{name} ({number})" if names.count(name) > 1 else name
+        for number, name in enumerate(names, 1)
+    )
+    return dict(zip(numbered, different, strict=True))
+
+
 @pipeline.command()
 @click.argument("stores", nargs=-1, required=True, type=STORE)
 @_workers_options
@@ -135,7 +148,7 @@ def audit(stores: tuple[str, ...], jobs: int, master: str, output: str) -> None:
     from pipeline.jobs.audit import audit as run
 
     with _workers(jobs, master) as workers:
-        found = run({store: store for store in stores}, workers=workers)
+        found = run(_named(stores), workers=workers)
     lines = [str(difference) for difference in found.differences]
     lines += [f"{name}: {damage}" for name, damage in found.damaged.items()]
     text = "\n".join(

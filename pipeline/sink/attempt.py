@@ -75,7 +75,7 @@ async def check_attempt(
         raise ProducerForgotten(
             f"batch {numbering.batch} of query {numbering.query} is in {name} in part, and the "
             "broker has forgotten how much of it; take out its rows by hand, or let it be doubled "
-            'with option("delivery", "at-least-once")'
+            'with option("delivery", "at-least-once") and without txnAppId'
         )
     if following is not None and not found:
         raise InvalidRequest(

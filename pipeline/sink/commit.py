@@ -289,7 +289,7 @@ async def _check(
         f"batch {manifest.batch} of query {manifest.query} {what} in {first.queue.topic}, queue "
         f"{first.queue.queue_id} of {first.queue.broker_name}, and the broker has forgotten how "
         "much of it; take out its rows by hand and start with a new checkpoint, or let it be "
-        'doubled with option("delivery", "at-least-once")'
+        'doubled with option("delivery", "at-least-once") and without txnAppId'
     )
 
 

@@ -62,4 +62,4 @@ async def prepare(client: Client, options: SinkOptions) -> None:
         store.close()
 
 
-_OTHERWISE = 'or take option("delivery", "at-least-once")'
+_OTHERWISE = 'or take option("delivery", "at-least-once") and leave txnAppId out'

@@ -12,8 +12,9 @@ pytest.importorskip("pyarrow", reason="needs pyarrow, from the extra dledger[spa
 
 from commitlog.errors import StoreUsageError
 from pipeline.frames.batch import COLUMNS
-from pipeline.options import LogOptions, OptionError, log_options
-from pipeline.places import REQUEST_BYTES
+from pipeline.jobs.commands import _named
+from pipeline.options import LogOptions, OptionError, log_at, log_options
+from pipeline.places import REQUEST_BYTES, opened
 from pipeline.rawlog import read
 from pipeline.rawlog.plan import plan
 from pipeline.rawlog.read import batches
@@ -80,8 +81,30 @@ def test_only_the_piece_is_fetched(
 def test_what_cannot_be_opened_is_named(s3: str) -> None:
     with pytest.raises(StoreUsageError, match="is no store"):
         plan(log_options({"path": f"s3://logs/nothing{s3}"}))
-    with pytest.raises(OptionError, match=r"ftp://any/n0 cannot be opened: .*; correct the URL"):
+    with pytest.raises(OptionError, match=r"ftp://any/n0 cannot be opened \(.*\); correct the URL"):
         plan(log_options({"path": "ftp://any/n0"}))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "s3://AKIAKEY:TOPSECRET@logs/n1?nonsense=1",
+        "s3://AKIAKEY:TOP/SECRET@logs/n1?nonsense=1",
+        "s3://AKIAKEY:TOP@SECRET@logs/n1?key=TOPSECRET",
+        "ftp://AKIAKEY:TOPSECRET@logs/n1",
+    ],
+)
+def test_no_text_has_the_keys_of_a_url(url: str) -> None:
+    with pytest.raises(OptionError) as refused:
+        opened(url)
+    said = str(refused.value) + log_at(url).where
+    assert not [word for word in ("AKIAKEY", "TOP", "SECRET") if word in said], said
+    assert "logs/n1" in said
+
+
+def test_stores_of_an_audit_are_named_without_keys() -> None:
+    stores = ("s3://KEY:A@logs/n1?x=1", "s3://KEY:A@logs/n1?x=2", "/data/n2", "/data/n2")
+    assert list(_named(stores)) == ["s3://logs/n1 (1)", "s3://logs/n1 (2)", "/data/n2"]
 
 
 def test_a_path_of_this_machine_is_no_url() -> None:

@@ -90,6 +90,9 @@ def test_counted_seeds_are_run_once_and_a_line_that_was_cut_short_again(tmp_path
     last = table_of(file, code_of_objects()).splitlines()[-1]
     assert last.startswith("| counter | 3 | 0 | ")
     assert rows_of(file, "of other code") == []
+    assert [row["first"] for row in count("counter", range(50, 52), file)] == [50]
+    last = table_of(file, code_of_objects()).splitlines()[-1]
+    assert last.startswith("| counter | 4 | 0 | "), "seed 50 counts once"
 
 
 def test_a_seed_of_a_mutant_has_a_line_that_runs_it_again() -> None:

@@ -9,10 +9,11 @@ from collections.abc import Callable
 import pytest
 
 from commitlog.files.system import File
+from commitlog.segments.next_file import NextFile
 from dledger import NodeFailed, OutcomeUnknown
 from dledger.core.messages import Message
 from dledger.core.types import Index, NodeId
-from dledger.log.file_row import FileRow
+from dledger.log.file_log import FileLog
 from dledger.replica.ports import SyncWork
 from dledger.runtime.owned import Owned
 from dledger.runtime.sync_lane import SyncLane
@@ -66,14 +67,17 @@ async def test_d5_a_failed_sync_stops_the_node_and_the_group_goes_on(
     await group.start()
     log = await group.leader()
     assert log._driver is not None
-    store = log.store
-    begin = type(store).begin_sync
 
-    def broken(self: object) -> object:
-        task = begin(self)  # type: ignore[arg-type]
-        if task is not None:
-            monkeypatch.setattr(task, "run", fail if self is store else held(task.run))
-        return task
+    def breaking(store: FileLog) -> Callable[[], object]:
+        begin = store.begin_sync
+
+        def begun() -> object:
+            task = begin()
+            if task is not None:
+                monkeypatch.setattr(task, "run", fail if store is log.store else held(task.run))
+            return task
+
+        return begun
 
     stopped = threading.Event()
 
@@ -89,7 +93,8 @@ async def test_d5_a_failed_sync_stops_the_node_and_the_group_goes_on(
     def fail() -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(type(store), "begin_sync", broken)
+    for other in group.logs.values():
+        monkeypatch.setattr(other.store, "begin_sync", breaking(other.store))
     with pytest.raises(OutcomeUnknown):
         await log.append(b"x")
     failure = await log._driver.failed
@@ -135,14 +140,14 @@ async def test_a_file_that_is_being_made_ahead_does_not_disturb_the_end(
     await group.start()
     log = await group.leader()
     begun, ending = threading.Event(), threading.Event()
-    make = FileRow.make
+    make = NextFile.make
 
-    def slow(self: FileRow, start: int) -> File:
+    def slow(self: NextFile, position: int) -> File:
         begun.set()
         ending.wait(limit(60))
-        return make(self, start)
+        return make(self, position)
 
-    monkeypatch.setattr(FileRow, "make", slow)
+    monkeypatch.setattr(NextFile, "make", slow)
     for _ in range(5):
         await log.append(bytes(500_000))  # over half of a file
     await until(begun.is_set)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from commitlog.files.system import File
+from commitlog.segments.next_file import NextFile
 from dledger import DiskFull, DledgerError, ReplicatedLog
 from dledger.core.types import DiskHealth
-from dledger.log.file_row import FileRow
 from dledger.log.log_tasks import LogSync
 from dledger.replica import disk_watch
 from dledger.runtime import disk_check
@@ -82,15 +82,15 @@ async def test_l5_a_leader_whose_sync_hangs_hands_over(
 def full(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """Folders in which no new file of a log has room."""
     folders: set[str] = set()
-    make = FileRow.make
+    make = NextFile.make
 
-    def refused(self: FileRow, start: int) -> File:
-        path = str(self.path(start))
+    def refused(self: NextFile, position: int) -> File:
+        path = str(self.path(position))
         if any(path.startswith(folder) for folder in folders):
             raise OSError(errno.ENOSPC, "No space left on device", path)
-        return make(self, start)
+        return make(self, position)
 
-    monkeypatch.setattr(FileRow, "make", refused)
+    monkeypatch.setattr(NextFile, "make", refused)
     return folders
 
 
