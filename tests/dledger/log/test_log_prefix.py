@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 from dledger.core.types import EntryId, Index, Term
+from dledger.durable.flush_mark import MARK_DELAY_S
 from dledger.errors import LogDamaged, RangeRejected
 from dledger.log.file_log import FileLog
 from dledger.log.log_start import FILE_NAME, LogStart
@@ -18,6 +19,7 @@ from tests.dledger.log.crash_files import CrashDisk, PowerCut
 from tests.dledger.log.stores import (
     DATA_FILE_SIZE,
     FOLDER,
+    Clock,
     copy_all,
     dump,
     fill,
@@ -187,6 +189,28 @@ def test_a_power_cut_at_every_operation_of_a_new_beginning_leaves_all_or_nothing
             disk.crash(keep=0.0)
 
     assert cut_at_every_operation(lambda log: log.restart_at(ELSEWHERE), check) > 20
+
+
+def test_a_sync_and_a_mark_that_a_restart_overtook_move_nothing() -> None:
+    """Both are of entries that the log had before; it begins behind another anchor now."""
+    clock = Clock()
+    log = make(CrashDisk(), clock=clock).log
+    fill(log, 4)
+    sync(log)
+    clock.now += MARK_DELAY_S
+    marking = log.begin_mark()
+    assert marking is not None
+    fill(log, 4)
+    syncing = log.begin_sync()
+    assert syncing is not None
+    syncing.run()
+    log.restart_at(ELSEWHERE)
+    marking.run()
+    log.finish_mark(marking)
+    assert log.finish_sync(syncing) == ELSEWHERE.anchor.index
+    assert (log.last, log.flushed) == (ELSEWHERE.anchor, 99)
+    assert log.flush.mark.index in (-1, 99), "no mark of the old entries"
+    assert log.flush.begin_sync() is None, "nothing of the old files is left to sync"
 
 
 def leader_of(disk: CrashDisk) -> FileLog:
