@@ -113,7 +113,7 @@ def renew(folder: Path, before: datetime.datetime, days: int = LEAF_DAYS) -> lis
 
 
 def _renewable(folder: Path) -> Iterator[tuple[Path, Subject]]:
-    """What the authorities of the folder have signed; other files in it are left alone."""
+    """Certificates that authorities of the folder signed; its other files are left alone."""
     for name in (AUTHORITY, CLIENTS):
         if not _certificate(folder, name).exists():
             continue
