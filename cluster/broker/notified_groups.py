@@ -9,7 +9,8 @@
 Where that takes more than `SIZE_MAX`, groups that are not told have no such route: "*:0" stands
 first, then groups that can use one, as far as there is room.
 
-See cluster/nameserver/notify_routes.py. A leader looks once a second.
+See cluster/nameserver/notify_routes.py. A leader that is asked looks once
+a second, and at each registration.
 """
 
 from __future__ import annotations
@@ -43,9 +44,11 @@ class NotifiedGroups:
         *,
         is_ordered: Callable[[str], bool],
         changed: Callable[[], None],
+        is_asked: Callable[[], bool],
     ) -> None:
+        """`is_asked`: does a name server ask for the text? Else groups are not counted."""
         self._registry, self._leadership, self._owned = registry, leadership, owned
-        self._is_ordered, self._changed = is_ordered, changed
+        self._is_ordered, self._changed, self._is_asked = is_ordered, changed, is_asked
         self._told = ""
         self._is_cut = False
         self._stopped = False
@@ -69,7 +72,7 @@ class NotifiedGroups:
         """Begin to look; `changed` is called when a look finds another text than the one before."""
         if self._stopped:
             return
-        if self._leadership.leads:
+        if self._leadership.leads and self._is_asked():
             text = self()
             if text != self._told:
                 self._told = text

@@ -33,6 +33,7 @@ def registering(
         owned,
         is_ordered=consume.is_ordered,
         changed=lambda: registrar.announce_topics(),
+        is_asked=lambda: registrar.is_asked_for_groups,
     )
     relay = Host(advertised.ip, config.relay_port) if config.relay_port else None
     registrar = Registrar(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from cluster.broker.notified_groups import SIZE_MAX, NotifiedGroups
+from cluster.broker.notified_groups import LOOK_SECONDS, SIZE_MAX, NotifiedGroups
 from cluster.core.groups import ClientInfo, ClientRegistry
 from cluster.nameserver.notify_routes import members_told
 from cluster.protocol.heartbeat import ConsumerData
+from dledger.runtime.owned import Owned
 
 
 def told(*rows: tuple[str, int, str]) -> str:
@@ -30,6 +32,7 @@ def groups_of(*rows: tuple[str, int, str]) -> NotifiedGroups:
         cast(Any, None),
         is_ordered=lambda group: group == "ordered",
         changed=lambda: None,
+        is_asked=lambda: True,
     )
 
 
@@ -60,3 +63,46 @@ def test_what_takes_too_much_room_is_cut_and_logged_once(
 
 def test_a_name_that_would_tear_the_list_apart_is_left_out() -> None:
     assert told(("a,g", 2, "JAVA"), ("*", 1, "GO"), ("\ud800", 2, "JAVA"), ("g:1", 1, "GO")) == ""
+
+
+class _Counted(ClientRegistry):
+    """Says how often its groups were looked through."""
+
+    looks = 0
+
+    def consumer_groups(self) -> Any:
+        self.looks += 1
+        return super().consumer_groups()
+
+
+@pytest.mark.virtual_time
+async def test_groups_are_counted_once_a_second_and_only_for_a_name_server_that_asks() -> None:
+    registry, news, asked, failed = _Counted(), [0], [False], list[BaseException]()
+    groups = NotifiedGroups(
+        registry,
+        cast(Any, SimpleNamespace(leads=True)),
+        Owned(failed.append),
+        is_ordered=lambda _: False,
+        changed=lambda: news.append(1),
+        is_asked=lambda: asked[0],
+    )
+    groups.start()
+
+    async def come(name: str) -> None:
+        """Ten groups of a Go client in two seconds."""
+        for number in range(10):
+            channel = cast(Any, object())
+            info = ClientInfo("c", language="GO", version=317)
+            registry.heartbeat(info, (), (ConsumerData(f"{name}{number}", ()),), channel, 0.0)
+            await asyncio.sleep(LOOK_SECONDS / 5)
+
+    await come("a")
+    assert (registry.looks, sum(news)) == (0, 0)
+    asked[0] = True
+    await asyncio.sleep(LOOK_SECONDS)
+    before = registry.looks, sum(news)
+    await come("b")
+    assert registry.looks - before[0] <= 3
+    assert 1 <= sum(news) - before[1] <= 3
+    groups.stop()
+    assert failed == []
