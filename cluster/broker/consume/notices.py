@@ -9,14 +9,18 @@ after 20 s only, or when it is told that members changed (40). So it is told tha
 until it pulls from the queue again: then it has looked at routes (cluster/nameserver/
 notify_routes.py). It is told when the name servers have taken the new leader, or after a second.
 
+All of its pulls are answered 21; 40 it gets for each group, not for each queue. What is to be said
+to many is said over several turns of the loop.
+
 Clients to which 21 does not mean that go on waiting. Such a queue has no messages and no positions;
 commits to it are dropped. Soft state of this node alone.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from cluster.broker.kernel.events.deadlines import Deadlines
@@ -46,6 +50,9 @@ TRIES = 8
 LATE_SECONDS = 5.0
 """A pull that comes so soon after the others were told is told as well, once."""
 
+TURN_COUNT = 200
+"""Clients are told so much in one turn of the loop: about 10 ms, of 50 µs each."""
+
 
 class Client(Protocol):
     """The connection of a consumer to the relay port."""
@@ -60,27 +67,43 @@ class Client(Protocol):
         ...
 
 
+_Queue = tuple[str, str, int]
+"""Group, topic and queue id of one client's pull."""
+
+
 @dataclass(eq=False, slots=True)
 class _Waiting:
-    """One pull that waits; `answered` also when its time is over."""
+    """One pull that waits; `number` is that of its deadline, 0 for one that never waited."""
 
     client: Client
     frame: Frame
-    request: PullRequest
-    answered: bool = False
+    queue: _Queue
+    number: int = 0
 
 
 @dataclass(eq=False, slots=True)
 class _Told:
-    """A consumer that has not pulled from its queue again since it was told."""
+    """A client's group that was told; `queues` were. It is listed once, by when it is `due`.
+
+    `news`: the number of the change of which it was told. `is_back`: it has pulled from one of the
+    queues again since.
+    """
 
     client: Client
     group: str
     due: float
+    news: int
     tries: int = 0
+    is_back: bool = False
+    queues: set[_Queue] = field(default_factory=set)
 
 
-_Queue = tuple[Client, str, str, int]
+@dataclass(eq=False, slots=True)
+class _Connection:
+    """Of one client: pulls that wait, and groups that were told."""
+
+    waiting: dict[_Queue, _Waiting] = field(default_factory=dict)
+    told: dict[str, _Told] = field(default_factory=dict)
 
 
 class Notices:
@@ -96,50 +119,62 @@ class Notices:
     ) -> None:
         """At most `count_max` pulls wait, each for `seconds_max` at most.
 
-        `now` and `call_at`: seconds of the event loop's clock.
+        As many are known to have been told. `now` and `call_at`: seconds of the event loop's clock.
         """
         self._count_max, self._seconds_max = count_max, seconds_max
         self._now, self._call_at = now, call_at
-        self._waiting: dict[_Queue, _Waiting] = {}
+        self._connections: dict[Client, _Connection] = {}
+        self._waiting_count = self._told_count = 0
         self._deadlines: Deadlines[_Waiting] = Deadlines(self._expire, now=now, call_at=call_at)
-        self._told: dict[_Queue, _Told] = {}
+        self._to_tell: deque[_Waiting] = deque()
+        self._told: deque[_Told] = deque()
         self._is_known: Callable[[], bool] | None = None
         self._until = self._late_until = 0.0
-        self._told_lately: set[_Queue] = set()
+        self._news = 0
         self._is_looking = False
         self.sent = 0
 
     def __len__(self) -> int:
         """Pulls that wait."""
-        return len(self._waiting)
+        return self._waiting_count
 
     def take(self, client: Client, frame: Frame, request: PullRequest) -> None:
         """A pull from an always empty queue. Raises FlowControlled when too many wait."""
-        queue = _queue(client, request)
-        waiting = _Waiting(client, frame, request)
-        self._told.pop(queue, None)
-        is_late = self._now() < self._late_until and queue not in self._told_lately
-        if is_late and self._tell_one(queue, waiting):
+        queue = request.consumer_group, request.topic, request.queue_id
+        waiting = _Waiting(client, frame, queue)
+        connection = self._connections.get(client)
+        told = connection.told.get(queue[0]) if connection is not None else None
+        was_told = told is not None and queue in told.queues
+        if told is not None and was_told:
+            told.is_back = True
+        is_new = told is None or not was_told or told.news != self._news
+        has_room = self._told_count < self._count_max and self._now() < self._late_until
+        if is_new and has_room and _looks_at_once(frame):
+            self._tell(waiting)
+            self._look_later(LOOK_SECONDS)
             return
         if not request.sys_flag & PULL_FLAG_SUSPEND or request.suspend_timeout_millis <= 0:
             self._answer(waiting, ResponseCode.PULL_NOT_FOUND)
             return
-        if len(self._waiting) >= self._count_max:
-            raise FlowControlled("too many pulls wait for news of a leader; pause and pull again")
-        earlier = self._waiting.get(queue)
-        self._waiting[queue] = waiting
+        earlier = connection.waiting.get(queue) if connection is not None else None
         if earlier is not None:
+            self._drop(earlier)
             self._answer(earlier, ResponseCode.PULL_NOT_FOUND)
+        elif self._waiting_count >= self._count_max:
+            raise FlowControlled("too many pulls wait for news of a leader; pause and pull again")
+        self._connections.setdefault(client, _Connection()).waiting[queue] = waiting
+        self._waiting_count += 1
         seconds = min(request.suspend_timeout_millis / 1000, self._seconds_max)
-        self._deadlines.add(waiting, seconds)
+        waiting.number = self._deadlines.add(waiting, seconds)
 
     def client_closed(self, client: Client) -> None:
         """Forget its pulls."""
-        for queue in [queue for queue in self._waiting if queue[0] is client]:
-            del self._waiting[queue]
-        for queue in [queue for queue in self._told if queue[0] is client]:
-            del self._told[queue]
-        self._told_lately = {queue for queue in self._told_lately if queue[0] is not client}
+        connection = self._connections.pop(client, None)
+        if connection is None:
+            return
+        for waiting in connection.waiting.values():
+            self._deadlines.drop(waiting.number)
+        self._waiting_count -= len(connection.waiting)
 
     def leader_changed(self, is_known: Callable[[], bool]) -> None:
         """Another node leads, or another term began. `is_known`: have name servers taken it?"""
@@ -147,45 +182,74 @@ class Notices:
         self._look()
 
     def _look(self) -> None:
-        if self._is_known is not None and (self._is_known() or self._now() >= self._until):
+        """Tell those that are due, as far as one turn goes; then look again, if need be."""
+        now = self._now()
+        if self._is_known is not None and (self._is_known() or now >= self._until):
             self._is_known = None
-            self._tell()
-        for queue, told in list(self._told.items()):
-            if told.due <= self._now():
-                self._tell_again(queue, told)
-        if not self._is_looking and (self._is_known is not None or self._told):
+            self._news += 1
+            self._late_until = now + LATE_SECONDS
+            pulls = (row.waiting.values() for row in self._connections.values())
+            self._to_tell = deque(waiting for rows in pulls for waiting in rows)
+        left = TURN_COUNT
+        while left and self._to_tell:
+            left -= 1
+            waiting = self._to_tell.popleft()
+            connection = self._connections.get(waiting.client)
+            is_there = connection and connection.waiting.get(waiting.queue) is waiting
+            if is_there and _looks_at_once(waiting.frame):
+                self._drop(waiting)
+                self._tell(waiting)
+        while left and self._told and self._told[0].due <= now:
+            left -= 1
+            self._tell_again(self._told.popleft())
+        if self._is_known is not None or self._to_tell or self._told:
+            self._look_later(LOOK_SECONDS if left else 0.0)
+
+    def _look_later(self, seconds: float) -> None:
+        if not self._is_looking:
             self._is_looking = True
-            self._call_at(self._now() + LOOK_SECONDS, self._look_again)
+            self._call_at(self._now() + seconds, self._look_again)
 
     def _look_again(self) -> None:
         self._is_looking = False
         self._look()
 
-    def _tell(self) -> None:
-        """21 to the pulls that wait, and for a while to those that come."""
-        self._late_until = self._now() + LATE_SECONDS
-        self._told_lately.clear()
-        for queue, waiting in list(self._waiting.items()):
-            if self._tell_one(queue, waiting):
-                del self._waiting[queue]
-
-    def _tell_one(self, queue: _Queue, waiting: _Waiting) -> bool:
-        frame = waiting.frame
-        if frame.language != "JAVA" or not LOOKS_AT_ONCE <= frame.version < VERSION_OWN:
-            return False
-        self._told_lately.add(queue)
-        self._told[queue] = _Told(queue[0], queue[1], self._now() + AGAIN_SECONDS)
+    def _tell(self, waiting: _Waiting) -> None:
+        """21; it is not remembered beyond the limit."""
+        if self._told_count < self._count_max:
+            self._remember(waiting)
         self._answer(waiting, ResponseCode.PULL_OFFSET_MOVED)
         self.sent += 1
-        self._look()
-        return True
 
-    def _tell_again(self, queue: _Queue, told: _Told) -> None:
+    def _remember(self, waiting: _Waiting) -> None:
+        client, group = waiting.client, waiting.queue[0]
+        table = self._connections.setdefault(client, _Connection()).told
+        told = table.get(group)
+        if told is None:
+            told = table[group] = _Told(client, group, self._now() + AGAIN_SECONDS, self._news)
+            self._told.append(told)
+        elif told.news != self._news:
+            self._told_count -= len(told.queues)
+            told.news, told.tries, told.is_back, told.queues = self._news, 0, False, set()
+        if waiting.queue not in told.queues:
+            self._told_count += 1
+            told.queues.add(waiting.queue)
+
+    def _tell_again(self, told: _Told) -> None:
         """40: it may have asked the dead node for the members of its group."""
-        if told.client.closed or told.tries >= TRIES:
-            del self._told[queue]
+        connection = self._connections.get(told.client)
+        if connection is None or connection.told.get(told.group) is not told or told.client.closed:
+            self._forget(told)
             return
-        told.tries, told.due = told.tries + 1, self._now() + AGAIN_SECONDS
+        is_over = told.is_back or told.tries >= TRIES
+        if is_over and self._now() >= self._late_until:
+            self._forget(told)
+            return
+        told.due = self._now() + AGAIN_SECONDS
+        self._told.append(told)
+        if is_over:
+            return
+        told.tries += 1
         told.client.answer(
             Frame(
                 RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
@@ -198,20 +262,38 @@ class Notices:
         )
         self.sent += 1
 
+    def _forget(self, told: _Told) -> None:
+        self._told_count -= len(told.queues)
+        connection = self._connections.get(told.client)
+        if connection is not None and connection.told.get(told.group) is told:
+            del connection.told[told.group]
+            self._tidy(told.client, connection)
+
     def _expire(self, _: int, waiting: _Waiting) -> None:
-        queue = _queue(waiting.client, waiting.request)
-        if self._waiting.get(queue) is waiting:
-            del self._waiting[queue]
-            self._answer(waiting, ResponseCode.PULL_NOT_FOUND)
+        self._drop(waiting, is_due=True)
+        self._answer(waiting, ResponseCode.PULL_NOT_FOUND)
+
+    def _drop(self, waiting: _Waiting, *, is_due: bool = False) -> None:
+        """It waits no more."""
+        if not is_due:
+            self._deadlines.drop(waiting.number)
+        connection = self._connections[waiting.client]
+        del connection.waiting[waiting.queue]
+        self._waiting_count -= 1
+        self._tidy(waiting.client, connection)
+
+    def _tidy(self, client: Client, connection: _Connection) -> None:
+        if not connection.waiting and not connection.told:
+            del self._connections[client]
 
     @staticmethod
     def _answer(waiting: _Waiting, code: int) -> None:
-        if waiting.answered or waiting.client.closed:
+        if waiting.client.closed:
             return
-        waiting.answered = True
         ext = encode(PullResponse(next_begin_offset=0, min_offset=0, max_offset=0))
         waiting.client.answer(response(waiting.frame, code, ext, b"", "NO_MESSAGES_HERE"))
 
 
-def _queue(client: Client, request: PullRequest) -> _Queue:
-    return client, request.consumer_group, request.topic, request.queue_id
+def _looks_at_once(frame: Frame) -> bool:
+    """Does 21 make this client share out its queues anew at once?"""
+    return frame.language == "JAVA" and LOOKS_AT_ONCE <= frame.version < VERSION_OWN

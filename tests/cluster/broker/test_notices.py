@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import itertools
 from collections.abc import Callable
 
 import pytest
 
-from cluster.broker.consume.notices import LATE_SECONDS, TRIES, Notices
+from cluster.broker.consume.notices import LATE_SECONDS, TRIES, TURN_COUNT, Notices
+from cluster.broker.kernel.events.deadlines import DROPPED_MIN
 from cluster.errors import FlowControlled
 from cluster.protocol.codes import RequestCode, ResponseCode
 from cluster.protocol.frames import Frame
@@ -31,11 +33,14 @@ class Timers:
     def call_at(self, when: float, call: Callable[[], None]) -> None:
         heapq.heappush(self._due, (when, next(self._number), call))
 
+    def step(self) -> None:
+        self.at, _, call = heapq.heappop(self._due)
+        call()
+
     def run(self, seconds: float) -> None:
         until = self.at + seconds
         while self._due and self._due[0][0] <= until:
-            self.at, _, call = heapq.heappop(self._due)
-            call()
+            self.step()
         self.at = until
 
 
@@ -55,9 +60,17 @@ class Consumer:
     def said(self) -> list[int]:
         return [frame.code for frame in self.frames]
 
-    def pull(self, seconds: float = 15.0, flags: int = PULL_FLAG_SUSPEND) -> None:
+    def pull(
+        self,
+        seconds: float = 15.0,
+        flags: int = PULL_FLAG_SUSPEND,
+        group: str = "g",
+        queue: int = 0,
+    ) -> None:
         frame = Frame(11, 1, {}, language=self.language, version=self.version)
-        request = PullRequest("g", "%RETRY%g", 0, 0, 32, flags, 0, int(seconds * 1000), 0)
+        request = PullRequest(
+            group, f"%RETRY%{group}", queue, 0, 32, flags, 0, int(seconds * 1000), 0
+        )
         self.notices.take(self, frame, request)
 
 
@@ -181,3 +194,84 @@ def test_so_many_wait_and_no_more(notices: Notices) -> None:
         Consumer(notices).pull()
     with pytest.raises(FlowControlled):
         Consumer(notices).pull()
+
+
+def kept(notices: Notices) -> list[int]:
+    """Rows of each table."""
+    tables = (notices._connections, notices._told, notices._to_tell, notices._deadlines._heap)
+    return [len(table) for table in tables] + [notices._told_count, len(notices)]
+
+
+def test_of_many_queues_each_is_answered_and_its_group_told_once_a_second(timers: Timers) -> None:
+    notices = Notices(100, 25.0, now=timers.now, call_at=timers.call_at)
+    consumer = Consumer(notices)
+    for queue in range(8):
+        consumer.pull(queue=queue)
+    notices.leader_changed(lambda: True)
+    timers.run(60.0)
+    assert consumer.said == [MOVED] * 8 + [NOTIFY] * TRIES
+
+
+def test_many_are_told_over_many_turns(timers: Timers) -> None:
+    """Of 8,000 queues each answer looked at all that were told before it: 37 s of one turn."""
+    notices = Notices(8_000, 25.0, now=timers.now, call_at=timers.call_at)
+    consumers = [Consumer(notices) for _ in range(1_000)]
+    for consumer in consumers:
+        for queue in range(8):
+            consumer.pull(queue=queue)
+    notices.leader_changed(lambda: True)
+    assert notices.sent <= TURN_COUNT
+    turns = 0
+    while notices.sent < 8_000:
+        before = notices.sent
+        timers.step()
+        turns += 1
+        assert notices.sent - before <= TURN_COUNT
+    assert turns <= 8_000 / TURN_COUNT
+    timers.run(1.0)
+    while notices.sent < 9_000:
+        before = notices.sent
+        timers.step()
+        assert notices.sent - before <= TURN_COUNT
+    timers.run(60.0)
+    assert [one.said for one in consumers] == [[MOVED] * 8 + [NOTIFY] * TRIES] * 1_000
+    assert kept(notices) == [0] * 6
+
+
+def test_pulls_that_were_replaced_or_told_are_not_kept(notices: Notices, timers: Timers) -> None:
+    consumer = Consumer(notices)
+    for _ in range(1_000):
+        consumer.pull()
+    assert len(notices._deadlines._heap) <= DROPPED_MIN + 2
+    for _ in range(1_000):
+        notices.leader_changed(lambda: True)
+        consumer.pull()
+    assert len(notices._deadlines._heap) <= DROPPED_MIN + 2
+    timers.run(60.0)
+    assert kept(notices) == [0] * 6
+
+
+def test_who_is_known_to_have_been_told_is_bounded(notices: Notices, timers: Timers) -> None:
+    """Else a client that pulls for one made-up group after the other fills the memory."""
+    consumer = Consumer(notices)
+    notices.leader_changed(lambda: True)
+    for number in range(100):
+        with contextlib.suppress(FlowControlled):
+            consumer.pull(group=f"g{number}")
+    assert max(kept(notices)) <= 2
+    assert consumer.said == [MOVED] * 2
+    timers.run(60.0)
+    assert kept(notices) == [0] * 6
+
+
+def test_a_connection_that_ended_leaves_no_rows(notices: Notices, timers: Timers) -> None:
+    told, waits = Consumer(notices), Consumer(notices, 409)
+    told.pull()
+    waits.pull()
+    notices.leader_changed(lambda: True)
+    for consumer in (told, waits):
+        notices.client_closed(consumer)
+    assert notices._connections == {}
+    timers.run(26.0)
+    assert kept(notices) == [0] * 6
+    assert [told.said, waits.said] == [[MOVED], []]

@@ -1,7 +1,8 @@
 """Until when requests wait: one timer of the event loop for all of them.
 
 What is answered before its time stays listed until that time comes, so adding and answering are
-cheap; whoever is called then looks whether there is still something to do.
+cheap; whoever is called then looks whether there is still something to do. An owner whose items may
+be replaced many times before that drops them: then at most as many of them are kept as are listed.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+
+DROPPED_MIN = 64
+"""So many dropped items are kept at least before those that are listed are looked through."""
 
 
 class Deadlines(Generic[T]):
@@ -28,6 +32,7 @@ class Deadlines(Generic[T]):
     ) -> None:
         self._expire_one, self._now, self._call_at = expire, now, call_at
         self._heap: list[tuple[float, int, T]] = []
+        self._dropped: set[int] = set()
         self._number = 0
         self._timer_at = float("inf")
 
@@ -39,10 +44,19 @@ class Deadlines(Generic[T]):
         self._arm(due)
         return self._number
 
+    def drop(self, number: int) -> None:
+        """Never call for this item, which is listed still."""
+        self._dropped.add(number)
+        if len(self._dropped) > max(len(self._heap) // 2, DROPPED_MIN):
+            self._heap = [row for row in self._heap if row[1] not in self._dropped]
+            heapq.heapify(self._heap)
+            self._dropped.clear()
+
     def clear(self) -> dict[int, T]:
         """Nothing is due any more; what was listed, by number."""
-        listed = {number: item for _, number, item in self._heap}
+        listed = {number: item for _, number, item in self._heap if number not in self._dropped}
         self._heap.clear()
+        self._dropped.clear()
         return listed
 
     def _arm(self, due: float) -> None:
@@ -55,6 +69,9 @@ class Deadlines(Generic[T]):
         now = self._now()
         while self._heap and self._heap[0][0] <= now:
             _, number, item = heapq.heappop(self._heap)
-            self._expire_one(number, item)
+            if number in self._dropped:
+                self._dropped.remove(number)
+            else:
+                self._expire_one(number, item)
         if self._heap:
             self._arm(self._heap[0][0])
