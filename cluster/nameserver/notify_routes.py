@@ -81,6 +81,16 @@ def understands(language: str, version: int) -> bool:
     return language == "JAVA" and VERSION_STANDARD_JSON <= version < VERSION_OWN
 
 
+def serving(leader: str, nodes: Sequence[RelayNode]) -> Sequence[RelayNode]:
+    """The nodes, or none where one of them passes pulls on to real queues.
+
+    That is a node of an earlier release; one that leads does not tell of members either, so the
+    leader has to be among the nodes.
+    """
+    leads = any(node.address == leader for node in nodes)
+    return nodes if leads and all(node.serves_notify for node in nodes) else ()
+
+
 def with_notify_routes(
     topic: str, route: Route, nodes: Mapping[str, Sequence[RelayNode]], members: int
 ) -> Route:

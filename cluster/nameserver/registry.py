@@ -17,7 +17,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from cluster.errors import InvalidRequest, NotDone, QueueFull
-from cluster.nameserver.notify_routes import GroupMembers, members_told, with_notify_routes
+from cluster.nameserver.notify_routes import GroupMembers, members_told, serving, with_notify_routes
 from cluster.nameserver.relays import RelayNode, with_relays
 from cluster.nameserver.spread import host_of, spread_doors
 from cluster.protocol.headers import RegisterBrokerRequest, UnregisterBrokerRequest
@@ -54,6 +54,7 @@ class _Member:
     term: int
     relay: str = ""
     node: str = ""
+    serves_notify: bool = False
 
 
 @dataclass(slots=True)
@@ -117,6 +118,7 @@ class Registry:
             request.term,
             request.relay_addr or "",
             request.node_id or "",
+            bool(request.serves_notify),
         )
         if request.cluster_name:
             broker.cluster = request.cluster_name
@@ -204,7 +206,8 @@ class Registry:
             route = with_relays(topic, route, nodes, tries_next=tries_next)
         if notify:
             members = _members(topic, [broker for _, broker, _ in found])
-            route = with_notify_routes(topic, route, nodes, members)
+            empty = {name: serving(broker.leader, nodes[name]) for name, broker, _ in found}
+            route = with_notify_routes(topic, route, empty, members)
         return route
 
     def brokers(self, now: float, *, stock: bool = False) -> list[BrokerData]:
@@ -280,7 +283,8 @@ def _take_report(broker: _Broker, request: RegisterBrokerRequest) -> None:
     broker.advertised_relay = request.advertised_relay or ""
     broker.relay = None
     if request.relay_addr:
-        broker.relay = RelayNode(request.broker_addr, request.relay_addr)
+        serves = bool(request.serves_notify)
+        broker.relay = RelayNode(request.broker_addr, request.relay_addr, serves)
     broker.notified = members_told(request.notified_groups)
     if request.living_nodes is not None:
         living = request.living_nodes.split(",")[:MEMBERS_COUNT_MAX]
@@ -314,17 +318,21 @@ def _relays(broker: _Broker, now: float) -> list[RelayNode]:
     if broker.advertised_relay or not all(member.relay for member in members):
         return []
     leader = broker.members.get(broker.leader)
-    last = RelayNode(broker.leader, leader.relay) if leader is not None else broker.relay
+    last = _relay_node(broker.leader, leader) if leader is not None else broker.relay
     without = (broker.leader, broker.relay.address if broker.relay is not None else "")
     followers = sorted(
-        (member.broker_id, address, member.relay)
+        (member.broker_id, address, _relay_node(address, member))
         for address, member in broker.members.items()
         if address not in without
         and member.lease_until > now
         and _takes_part(broker, address, member)
     )
-    found = [RelayNode(address, relay) for _, address, relay in followers]
+    found = [node for _, _, node in followers]
     return found if last is None else [*found, last]
+
+
+def _relay_node(address: str, member: _Member) -> RelayNode:
+    return RelayNode(address, member.relay, member.serves_notify)
 
 
 def _behind(broker: _Broker, data: BrokerData) -> BrokerData:

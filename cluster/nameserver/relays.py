@@ -44,10 +44,14 @@ WITHOUT_RELAYS = ("%RETRY%", "%DLQ%")
 
 @dataclass(frozen=True, slots=True)
 class RelayNode:
-    """One node of a group: where clients reach it, and the port on which it passes sends on."""
+    """One node of a group: where clients reach it, and the port on which it passes sends on.
+
+    `serves_notify`: queues of notification routes are empty there (notify_routes.py).
+    """
 
     address: str
     relay_address: str
+    serves_notify: bool = False
 
 
 def relay_name(broker_name: str) -> str:

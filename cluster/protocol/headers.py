@@ -276,7 +276,8 @@ class RegisterBrokerRequest:
     (`advertised_relay`), and a leader adds the node ids of the followers that answer it
     (`living_nodes`, "," between them). A leader that was asked for them adds the groups whose
     members that wait on a notification route are not one (`notified_groups`, "GROUP:MEMBERS", ","
-    between them; "*:0" first: of groups that are not listed none wait).
+    between them; "*:0" first: of groups that are not listed none wait). `serves_notify`: what is
+    pulled at this node's relay port is a queue of a notification route.
     """
 
     broker_name: str
@@ -295,6 +296,7 @@ class RegisterBrokerRequest:
     node_id: str | None = None
     living_nodes: str | None = None
     notified_groups: str | None = None
+    serves_notify: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

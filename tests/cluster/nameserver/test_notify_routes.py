@@ -128,6 +128,35 @@ def test_a_leader_that_told_no_members_has_none() -> None:
     assert empty_queues(told) == {}, "of one broker name"
 
 
+@pytest.mark.parametrize("old", ["n0", "n1", "n2"])
+def test_a_node_of_an_earlier_release_keeps_it_out(old: str) -> None:
+    """Its relay port passes pulls and commits on to the real retry queue."""
+    registry = three()
+    for node, broker_id in (("n0", 0), ("n1", 2), ("n2", 3)):
+        more = {} if broker_id else {"living": "n1 n2", "notified_groups": ""}
+        register(registry, node, broker_id, serves=node != old, **more)
+    assert empty_queues(registry) == {}
+    assert [one.broker_name for one in routed(registry, "T").brokers] == ["b", "~1@b"]
+    register(registry, old, 3, serves=True)
+    if old != "n0":
+        assert empty_queues(registry) == {"~2@b": QUEUES_MIN}
+
+
+def test_a_dead_leader_keeps_it_and_an_unknown_one_has_none() -> None:
+    registry = three()
+    registry.expire(100.0)
+    for node, broker_id in (("n1", 2), ("n2", 3)):
+        register(registry, node, broker_id, now=100.0)
+    registry.expire(130.0)
+    route = registry.route(RETRY, 130.0, stock=True, notify=True)
+    assert route is not None
+    assert "~2@b" in {one.broker_name for one in route.brokers}, "it is known as it was"
+    register(registry, "n1", 2, 2, now=130.0, leader_addr="n9:1")
+    route = registry.route(RETRY, 130.0, stock=True, notify=True)
+    assert route is not None
+    assert {one.broker_name for one in route.brokers} == {"b"}
+
+
 def test_groups_that_found_no_room_have_none() -> None:
     registry = three()
     register(registry, "n0", 0, living="n1 n2", notified_groups="*:0,g:1")

@@ -36,6 +36,7 @@ def register(
     name: str = "b",
     topics: Registration = TOPICS,
     now: float = 0.0,
+    serves: bool = True,
     **more: str,
 ) -> None:
     request = RegisterBrokerRequest(
@@ -46,6 +47,7 @@ def register(
         term=term,
         relay_addr=f"{node}:2",
         node_id=node,
+        serves_notify=serves or None,
         living_nodes=None if living is None else living.replace(" ", ","),
         **more,  # type: ignore[arg-type]
     )
