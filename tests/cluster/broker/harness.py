@@ -213,7 +213,7 @@ class RawClient:
         self._waiting: dict[int, asyncio.Future[Frame]] = {}
         self._opaque = 0
         self.notices: list[Frame] = []
-        self.client_id = "client@1"
+        self.client_id, self.language = "client@1", "JAVA"
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @classmethod
@@ -256,7 +256,15 @@ class RawClient:
         self._opaque += 1
         texts = {key: str(value) for key, value in (ext or {}).items()}
         frame = Frame(
-            int(code), self._opaque, texts, body, flag, None, "JAVA", self._version, self._kind
+            int(code),
+            self._opaque,
+            texts,
+            body,
+            flag,
+            None,
+            self.language,
+            self._version,
+            self._kind,
         )
         future: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
         if not flag & 2:

@@ -211,6 +211,12 @@ async def test_groups_that_cannot_use_a_notification_route_have_none(
                 client.client_id = f"c@{number}"
                 assert (await client.heartbeat()).code == 0
             await until(lambda: queues() == 8, "a queue for each member")
+            clients[2].language = "GO"
+            assert (await clients[2].heartbeat()).code == 0
+            await until(lambda: queues() == 0, "none with a member of another language")
+            clients[2].language = "JAVA"
+            assert (await clients[2].heartbeat()).code == 0
+            await until(lambda: queues() == 8, "again")
             mine = {"topic": RETRY, "brokerName": "broker-a", "queueId": 0}
             body = dump({"consumerGroup": "CG", "clientId": "c@0", "mqSet": [mine]})
             locked = await clients[0].ask(RequestCode.LOCK_BATCH_MQ, body=body)
