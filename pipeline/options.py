@@ -81,8 +81,9 @@ class LogOptions:
 
 def shown(url: str) -> str:
     """A URL or path for people: without keys, which may hold any character, and options."""
-    place = url.partition("?")[0] if "://" in url else url
-    return re.sub("//.*@", "//", place) if "://" in url else place
+    if "://" not in url:
+        return url
+    return re.sub("//.*@", "//", url.partition("?")[0])
 
 
 def log_at(place: Path | str, **more: Any) -> LogOptions:

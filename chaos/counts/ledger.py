@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,16 +34,26 @@ _CHUNK = re.compile(r"\d+\.\.\d+( |$)")
 
 def read_rows(path: Path) -> list[Row]:
     """All whole lines; [] when there is no file yet."""
-    rows = []
+    return [row for row in whole_lines(path) if _is_whole(row)]
+
+
+def whole_lines(path: Path) -> Iterator[Row]:
+    """The object of each line that was not cut short; empty when there is no file yet."""
     text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
     for line in text.splitlines():
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        if isinstance(row, dict) and _is_whole(row):
-            rows.append(row)
-    return rows
+        if isinstance(row, dict):
+            yield row
+
+
+def add_line(path: Path, row: Row) -> None:
+    """Add one object. A line that was cut short must not swallow it."""
+    start = "" if not path.exists() or path.read_bytes()[-1:] in (b"", b"\n") else "\n"
+    with path.open("a", encoding="utf-8") as file:
+        file.write(start + json.dumps(row) + "\n")
 
 
 def _is_whole(row: Row) -> bool:
@@ -76,11 +86,7 @@ def seeds_of_this_code(path: Path) -> list[Row]:
 def add_row(path: Path, arena: str, profile: str, fields: Mapping[str, Any]) -> None:
     """Count one finished run, or one finished chunk of seeds."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    row = {"arena": arena, "code": code_keys(), "profile": profile, **fields}
-    # A line that was cut short must not swallow the next one.
-    start = "" if not path.exists() or path.read_bytes()[-1:] in (b"", b"\n") else "\n"
-    with path.open("a", encoding="utf-8") as file:
-        file.write(start + json.dumps(row) + "\n")
+    add_line(path, {"arena": arena, "code": code_keys(), "profile": profile, **fields})
 
 
 def add_live_run(path: Path, profile: str, said: Mapping[str, Any]) -> None:

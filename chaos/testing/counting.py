@@ -8,20 +8,17 @@ the machine, the log below them and the simulator.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from chaos.counts.code_key import imported_by, tree_key
+from chaos.counts.ledger import Row, add_line, whole_lines
 from chaos.testing.objects import ObjectPlan
 
 CHUNK = 50
 _ROOTS = ("chaos.testing", "dledger.machine", "dledger.objects")
 _SUMS = ("seeds", "answered", "reads", "faults", "cpu_seconds")
-
-Row = dict[str, Any]
 
 
 def code_of_objects() -> str:
@@ -38,16 +35,9 @@ def count(name: str, seeds: range, file: Path) -> Iterator[Row]:
         behind = min(first // CHUNK * CHUNK + CHUNK, seeds.stop)
         if (name, first, behind) not in done:
             row = {"code": code, **_run(ObjectPlan(name, first, behind))}
-            _add(file, row)
+            add_line(file, row)
             yield row
         first = behind
-
-
-def _add(file: Path, row: Row) -> None:
-    """A line that was cut short must not swallow this one."""
-    start = "\n" if file.exists() and file.read_bytes()[-1:] not in (b"", b"\n") else ""
-    with file.open("a", encoding="utf-8") as table:
-        table.write(start + json.dumps(row) + "\n")
 
 
 def _run(plan: ObjectPlan) -> Row:
@@ -68,16 +58,11 @@ def _run(plan: ObjectPlan) -> Row:
 
 
 def rows_of(file: Path, code: str) -> list[Row]:
-    """The whole lines of that code; [] when there is no file yet."""
-    rows = []
-    for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
-        try:
-            row = json.loads(line)
-        except ValueError:  # cut short by a kill; its chunk is run again
-            continue
-        if row["code"] == code:
-            rows.append(row)
-    return rows
+    """The whole lines of that code; [] when there is no file yet.
+
+    The chunk of a line that a kill cut short is run again.
+    """
+    return [row for row in whole_lines(file) if row.get("code") == code]
 
 
 def _apart(rows: list[Row]) -> list[Row]:

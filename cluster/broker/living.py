@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from cluster.broker.kernel.events.leadership import Leadership
 from cluster.broker.kernel.write.replica_log import ReplicaLog
+from cluster.broker.regular_look import RegularLook
 from dledger.runtime.owned import Owned
 
 LOOK_SECONDS = 0.1
@@ -35,10 +36,10 @@ class LivingFollowers:
         *,
         changed: Callable[[], None],
     ) -> None:
-        self._log, self._leadership, self._owned = log, leadership, owned
-        self._changed = changed
-        self._told: tuple[str, ...] = ()
-        self._stopped = False
+        self._log, self._leadership = log, leadership
+        none: tuple[str, ...] = ()
+        #: `changed` is called when it finds others than before.
+        self.look = RegularLook(owned, LOOK_SECONDS, self, before=none, changed=changed)
 
     def __call__(self) -> tuple[str, ...]:
         if not self._leadership.leads:
@@ -50,20 +51,6 @@ class LivingFollowers:
                 for peer in status.peers
                 if now - peer.heard_at < SILENT_SECONDS
                 and status.last.index - peer.matched
-                <= (BEHIND_ENTRIES if peer.node_id in self._told else CAUGHT_UP_ENTRIES)
+                <= (BEHIND_ENTRIES if peer.node_id in self.look.told else CAUGHT_UP_ENTRIES)
             )
         )
-
-    def start(self) -> None:
-        """Begin to look; `changed` is called when a look finds others than the one before."""
-        if self._stopped:
-            return
-        living = self()
-        if living != self._told:
-            self._told = living
-            self._changed()
-        self._owned.call_later(LOOK_SECONDS, self.start)
-
-    def stop(self) -> None:
-        """Look no more."""
-        self._stopped = True

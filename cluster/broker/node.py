@@ -142,10 +142,10 @@ class BrokerNode:
         await stack.enter_async_context(parts.admin.running())
         parts.registrar.start()
         stack.push_async_callback(parts.registrar.close)
-        parts.living.start()
-        stack.callback(parts.living.stop)
-        parts.notified.start()
-        stack.callback(parts.notified.stop)
+        parts.living.look.start()
+        stack.callback(parts.living.look.stop)
+        parts.notified.look.start()
+        stack.callback(parts.notified.look.stop)
 
     def _port(self) -> int:
         """The client port; one that was free at the first start stays ours."""

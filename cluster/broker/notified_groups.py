@@ -19,8 +19,9 @@ import logging
 from collections.abc import Callable, Iterable
 
 from cluster.broker.kernel.events.leadership import Leadership
+from cluster.broker.regular_look import RegularLook
 from cluster.core.groups import ClientRegistry, ConsumerGroup
-from cluster.protocol.codes import VERSION_OWN, VERSION_STANDARD_JSON
+from cluster.protocol.codes import understands_notify_routes
 from dledger.runtime.owned import Owned
 
 LOOK_SECONDS = 1.0
@@ -47,11 +48,11 @@ class NotifiedGroups:
         is_asked: Callable[[], bool],
     ) -> None:
         """`is_asked`: does a name server ask for the text? Else groups are not counted."""
-        self._registry, self._leadership, self._owned = registry, leadership, owned
-        self._is_ordered, self._changed, self._is_asked = is_ordered, changed, is_asked
-        self._told = ""
+        self._registry, self._leadership = registry, leadership
+        self._is_ordered, self._is_asked = is_ordered, is_asked
         self._is_cut = False
-        self._stopped = False
+        #: `changed` is called when it finds another text than before.
+        self.look = RegularLook(owned, LOOK_SECONDS, self._text, before="", changed=changed)
 
     def __call__(self) -> str:
         found = sorted((group, self._members(group, row)) for group, row in self._groups())
@@ -68,20 +69,9 @@ class NotifiedGroups:
             )
         return ",".join(_first(f"{group}:{members}" for group, members in found if members))
 
-    def start(self) -> None:
-        """Begin to look; `changed` is called when a look finds another text than the one before."""
-        if self._stopped:
-            return
-        if self._leadership.leads and self._is_asked():
-            text = self()
-            if text != self._told:
-                self._told = text
-                self._changed()
-        self._owned.call_later(LOOK_SECONDS, self.start)
-
-    def stop(self) -> None:
-        """Look no more."""
-        self._stopped = True
+    def _text(self) -> str:
+        """The same as before while this node follows, or is not asked."""
+        return self() if self._leadership.leads and self._is_asked() else self.look.told
 
     def _groups(self) -> list[tuple[str, ConsumerGroup]]:
         return [
@@ -91,11 +81,8 @@ class NotifiedGroups:
     def _members(self, group: str, row: ConsumerGroup) -> int:
         """A power of two, so that not every member that comes is told."""
         clients = [member.info for member in row.members.values()]
-        is_java = all(
-            info.language == "JAVA" and VERSION_STANDARD_JSON <= info.version < VERSION_OWN
-            for info in clients
-        )
-        if not is_java or self._is_ordered(group):
+        understand = all(understands_notify_routes(info.language, info.version) for info in clients)
+        if not understand or self._is_ordered(group):
             return 0
         members = 1
         while members < len(clients):

@@ -290,6 +290,4 @@ class NameServerLink:
 def _name_server_tls(config: BrokerConfig) -> DialTls | None:
     if not config.name_server_tls:
         return None
-    assert config.tls_certificate, "the settings were checked"
-    assert config.tls_key, "the settings were checked"
     return DialTls(config.tls_certificate, config.tls_key, config.tls_client_authority)

@@ -27,7 +27,6 @@ from dataclasses import dataclass, replace
 
 from cluster.core.topics import RETRY_PREFIX
 from cluster.nameserver.relays import RELAY_PREFIX, RelayNode
-from cluster.protocol.codes import VERSION_OWN, VERSION_STANDARD_JSON
 from cluster.protocol.route import PERM_READ, BrokerData, QueueData
 from cluster.protocol.route import TopicRoute as Route
 
@@ -74,11 +73,6 @@ def members_told(text: str | None) -> GroupMembers | None:
 
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= 7
-
-
-def understands(language: str, version: int) -> bool:
-    """Is it a Java client from 4.9.4 on? Others take a name without id 0 for a mistake."""
-    return language == "JAVA" and VERSION_STANDARD_JSON <= version < VERSION_OWN
 
 
 def serving(leader: str, nodes: Sequence[RelayNode]) -> Sequence[RelayNode]:

@@ -28,9 +28,13 @@ from cluster.nameserver.kv_config import (
     WIPED_WRITE_PERM,
     KvConfig,
 )
-from cluster.nameserver.notify_routes import understands
 from cluster.nameserver.registry import Registry, StaleRegistration
-from cluster.protocol.codes import VERSION_OWN, RequestCode, ResponseCode
+from cluster.protocol.codes import (
+    VERSION_OWN,
+    RequestCode,
+    ResponseCode,
+    understands_notify_routes,
+)
 from cluster.protocol.frames import EMPTY, Frame, refusal, response
 from cluster.protocol.headers import (
     KvConfigRequest,
@@ -144,7 +148,8 @@ class NameServerRequests:
             stock=frame.version < VERSION_OWN,  # ours want the leaders, and find others themselves
             relays=self._is_on(RELAYS),
             tries_next=frame.language == "GO",
-            notify=understands(frame.language, frame.version) and self._is_on(NOTIFY_ROUTES),
+            notify=understands_notify_routes(frame.language, frame.version)
+            and self._is_on(NOTIFY_ROUTES),
             wiped=self._kv_config.namespace(WIPED_WRITE_PERM).keys(),
         )
         if route is None:

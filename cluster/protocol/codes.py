@@ -313,3 +313,12 @@ def _name(code: int) -> str:
         return ResponseCode(code).name
     except ValueError:
         return str(code)
+
+
+def understands_notify_routes(language: str, version: int) -> bool:
+    """Is it a stock Java client from 4.9.4 on? Others take a name without id 0 for a mistake.
+
+    Name servers show such names to these clients only (cluster/nameserver/notify_routes.py), and
+    groups with other members have none.
+    """
+    return language == "JAVA" and VERSION_STANDARD_JSON <= version < VERSION_OWN

@@ -23,6 +23,7 @@ from cluster.core.access.single_use import SealNotOfNow, SignatureWindow, UsedBe
 from cluster.errors import ClusterError, SealStale, ServiceNotAvailable, Unauthorized
 from cluster.protocol.frames import Frame
 from dledger.membership.proof import secret_error
+from dledger.runtime.watched_files import stamp_of
 
 FILE_BYTES_MAX = 1 << 20  # some ten thousand accounts
 WATCH_SECONDS = 1.0
@@ -50,7 +51,7 @@ class AccessFile:
         #: Requests refused for who or when they say: an account, a signature, a seal.
         self.refused = 0
         self._window = SignatureWindow(now, now_ms)
-        self._seen = self._stamp()
+        self._seen = stamp_of(self._path)
         self.accounts: Accounts = self._read()
 
     def caller(self, address: str, frame: Frame, *, passed_on: bool = False) -> Caller:
@@ -126,7 +127,7 @@ class AccessFile:
     def look_again(self) -> bool:
         """Read the file if it changed; True when other accounts are in force now."""
         try:
-            stamp = self._stamp()
+            stamp = stamp_of(self._path)
             if stamp == self._seen:
                 return False
             self._seen = stamp
@@ -136,10 +137,6 @@ class AccessFile:
             return False
         _log.info("%s: %d accounts are in force", self._path, len(self.accounts.by_key))
         return True
-
-    def _stamp(self) -> tuple[int, int, int]:
-        found = self._path.stat()
-        return found.st_mtime_ns, found.st_size, found.st_ino
 
     def _read(self) -> Accounts:
         with self._path.open("rb") as file:

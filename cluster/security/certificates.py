@@ -97,10 +97,9 @@ def renew(folder: Path, before: datetime.datetime, days: int = LEAF_DAYS) -> lis
     """Make every certificate anew that ends before a moment. Raises CertificateError."""
     made = []
     leaves = list(_renewable(folder))
-    for name in (AUTHORITY, CLIENTS):
-        path = _certificate(folder, name)
-        if path.exists() and _ends(_read(path)) < before:
-            _write_certificate(path, _self_signed(name, _read_key(folder, name)))
+    for path in _authorities(folder):
+        if _ends(_read(path)) < before:
+            _write_certificate(path, _self_signed(path.stem, _read_key(folder, path.stem)))
             made.append(path)
     anew = set(made)
     for path, subject in leaves:
@@ -114,10 +113,8 @@ def renew(folder: Path, before: datetime.datetime, days: int = LEAF_DAYS) -> lis
 
 def _renewable(folder: Path) -> Iterator[tuple[Path, Subject]]:
     """Certificates that authorities of the folder signed; its other files are left alone."""
-    for name in (AUTHORITY, CLIENTS):
-        if not _certificate(folder, name).exists():
-            continue
-        signer = _read(_certificate(folder, name))
+    for authority in _authorities(folder):
+        signer = _read(authority)
         for path in sorted(_leaves(folder)):
             certificate = _read(path)
             try:
@@ -125,7 +122,7 @@ def _renewable(folder: Path) -> Iterator[tuple[Path, Subject]]:
             except (ValueError, TypeError, InvalidSignature):
                 continue
             hosts = (one for one in _host_names(certificate) if not one.startswith(NODE_URI))
-            yield path, Subject(path.stem, tuple(hosts), is_client=name == CLIENTS)
+            yield path, Subject(path.stem, tuple(hosts), is_client=authority.stem == CLIENTS)
 
 
 def all_of(folder: Path) -> list[Found]:
@@ -133,8 +130,7 @@ def all_of(folder: Path) -> list[Found]:
 
     Raises CertificateError when the folder has none, or one that cannot be read.
     """
-    paths = [_certificate(folder, name) for name in (AUTHORITY, CLIENTS)]
-    paths = [path for path in paths if path.exists()] + sorted(_leaves(folder))
+    paths = [*_authorities(folder), *sorted(_leaves(folder))]
     if not paths:
         raise CertificateError(f"{folder} holds no certificates; make some with dledger tls init")
     found = []
@@ -172,6 +168,12 @@ def _certificate(folder: Path, name: str) -> Path:
 
 def _key_file(folder: Path, name: str) -> Path:
     return folder / f"{name}.key"
+
+
+def _authorities(folder: Path) -> list[Path]:
+    """Certificates of those that the folder has."""
+    paths = (_certificate(folder, name) for name in (AUTHORITY, CLIENTS))
+    return [path for path in paths if path.exists()]
 
 
 def _leaves(folder: Path) -> Iterator[Path]:
@@ -319,6 +321,5 @@ def _write_certificate(path: Path, chain: Sequence[x509.Certificate]) -> None:
 
 
 def _write_callers(folder: Path) -> None:
-    paths = [_certificate(folder, name) for name in (AUTHORITY, CLIENTS)]
-    chain = [_read(path) for path in paths if path.exists()]
+    chain = [_read(path) for path in _authorities(folder)]
     _write_certificate(_certificate(folder, CALLERS), chain)

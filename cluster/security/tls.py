@@ -58,7 +58,9 @@ class DialTls:
     be used.
     """
 
-    def __init__(self, certificate: str, key: str, authority: str | None) -> None:
+    def __init__(self, certificate: str | None, key: str | None, authority: str | None) -> None:
+        assert certificate, "the settings were checked"
+        assert key, "the settings were checked"
         self._certificate, self._key, self._authority = certificate, key, authority or certificate
         files = {Path(certificate), Path(key), Path(self._authority)}
         self._context = WatchedFiles(sorted(files), self._read, "certificate")

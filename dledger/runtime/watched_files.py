@@ -13,6 +13,12 @@ Stamp = tuple[tuple[int, int, int], ...]
 _log = logging.getLogger(__name__)
 
 
+def stamp_of(*files: Path) -> Stamp:
+    """Another value when one of the files was written or replaced. Raises OSError."""
+    found = [path.stat() for path in files]
+    return tuple((stat.st_mtime_ns, stat.st_size, stat.st_ino) for stat in found)
+
+
 class WatchedFiles(Generic[T]):
     """The files are looked at with every `get`. Files that cannot be used then are logged once, and
     the value that was read before stays in force.
@@ -25,13 +31,13 @@ class WatchedFiles(Generic[T]):
         their name in the log, in the singular."""
         self._files, self._read, self._name = tuple(files), read, name
         self._wrong = ""
-        self._seen = self._stamp()
+        self._seen = stamp_of(*self._files)
         self._found = read()
 
     def get(self) -> T:
         """Of the files as they are now, or as they were when they were good."""
         try:
-            stamp = self._stamp()
+            stamp = stamp_of(*self._files)
             if stamp != self._seen:
                 self._seen = stamp
                 self._found = self._read()
@@ -42,7 +48,3 @@ class WatchedFiles(Generic[T]):
                 self._wrong = str(error)
                 _log.error("%s; the %s read before stays in force", error, self._name)
         return self._found
-
-    def _stamp(self) -> Stamp:
-        found = [path.stat() for path in self._files]
-        return tuple((stat.st_mtime_ns, stat.st_size, stat.st_ino) for stat in found)

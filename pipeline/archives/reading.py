@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from pipeline.frames.batch import ROWS_MAX, schema_of
 from pipeline.jobs.archive import COLUMNS
 from pipeline.jobs.manifest import NAME, ArchiveError, ArchiveFile, Manifest, manifest_of
-from pipeline.options import OptionError, unknown_option
+from pipeline.options import OptionError, shown, unknown_option
 from pipeline.places import opened, read
 
 _NAMES = ("path", "topic", "columns", "maxFilesPerTrigger")
@@ -62,14 +62,14 @@ def _names(text: str) -> tuple[str, ...]:
 
 def manifest(options: ArchiveOptions) -> Manifest:
     """The newest one. Raises ArchiveError when there is none, OSError when it cannot be read."""
-    shown = options.path.partition("?")[0]
+    where = shown(options.path)
     try:
         text = read(options.path, NAME)
     except FileNotFoundError:
         raise ArchiveError(
-            f"{shown} is no archive; give the ROOT of dledger pipeline archive, or a copy of it"
+            f"{where} is no archive; give the ROOT of dledger pipeline archive, or a copy of it"
         ) from None
-    return manifest_of(text, f"{shown}/{NAME}")
+    return manifest_of(text, f"{where}/{NAME}")
 
 
 def wanted(options: ArchiveOptions, found: Manifest, first: int, end: int) -> list[ArchiveFile]:

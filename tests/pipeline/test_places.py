@@ -11,8 +11,10 @@ import pytest
 pytest.importorskip("pyarrow", reason="needs pyarrow, from the extra dledger[spark]")
 
 from commitlog.errors import StoreUsageError
+from pipeline.archives.reading import archive_options, manifest
 from pipeline.frames.batch import COLUMNS
 from pipeline.jobs.commands import _named
+from pipeline.jobs.manifest import ArchiveError
 from pipeline.options import LogOptions, OptionError, log_at, log_options
 from pipeline.places import REQUEST_BYTES, opened
 from pipeline.rawlog import read
@@ -100,6 +102,12 @@ def test_no_text_has_the_keys_of_a_url(url: str) -> None:
     said = str(refused.value) + log_at(url).where
     assert not [word for word in ("AKIAKEY", "TOP", "SECRET") if word in said], said
     assert "logs/n1" in said
+
+
+def test_a_place_that_is_no_archive_is_named_without_keys(s3: str) -> None:
+    options = archive_options({"path": f"s3://key:secret@logs/nothing{s3}"})
+    with pytest.raises(ArchiveError, match=r"^s3://logs/nothing is no archive"):
+        manifest(options)
 
 
 def test_stores_of_an_audit_are_named_without_keys() -> None:

@@ -83,6 +83,7 @@ OUTLIVES = {
     "LeadershipParts": "the list itself",
     "DailyTotals": NODE,
     "LivingFollowers": NODE,
+    "RegularLook": NODE,
     "Registrar": NODE,
     "ReplicaLog": NODE,
     "Statistics": NODE,

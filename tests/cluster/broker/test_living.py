@@ -45,7 +45,7 @@ class Group:
         return SimpleNamespace(peers=peers, last=EntryId(Term(1), Index(LAST)))
 
     def look(self) -> tuple[str, ...]:
-        self.living.start()
+        self.living.look.start()
         return self.living()
 
 

@@ -86,7 +86,7 @@ async def test_groups_are_counted_once_a_second_and_only_for_a_name_server_that_
         changed=lambda: news.append(1),
         is_asked=lambda: asked[0],
     )
-    groups.start()
+    groups.look.start()
 
     async def come(name: str) -> None:
         """Ten groups of a Go client in two seconds."""
@@ -104,5 +104,5 @@ async def test_groups_are_counted_once_a_second_and_only_for_a_name_server_that_
     await come("b")
     assert registry.looks - before[0] <= 3
     assert 1 <= sum(news) - before[1] <= 3
-    groups.stop()
+    groups.look.stop()
     assert failed == []

@@ -6,8 +6,9 @@ from functools import partial
 
 import pytest
 
-from cluster.nameserver.notify_routes import QUEUES_MAX, QUEUES_MIN, understands
+from cluster.nameserver.notify_routes import QUEUES_MAX, QUEUES_MIN
 from cluster.nameserver.registry import Registry
+from cluster.protocol.codes import understands_notify_routes
 from cluster.protocol.route import PERM_READ, TopicRoute
 from cluster.protocol.topics import Registration, TopicConfig
 
@@ -197,8 +198,8 @@ def test_groups_begin_at_different_followers() -> None:
 
 
 def test_only_java_clients_that_can_use_it_see_it() -> None:
-    assert understands("JAVA", 409)
-    assert understands("JAVA", 479)
+    assert understands_notify_routes("JAVA", 409)
+    assert understands_notify_routes("JAVA", 479)
     for language, version in (("JAVA", 121), ("GO", 317), ("CPP", 63), ("PYTHON", 31001)):
-        assert not understands(language, version)
-    assert not understands("JAVA", 31001)
+        assert not understands_notify_routes(language, version)
+    assert not understands_notify_routes("JAVA", 31001)

@@ -45,8 +45,6 @@ class Links:
         self._life = secrets.token_hex(8)
         self._tls: DialTls | None = None
         if config.tls_mode == TlsMode.ENFORCING.value:
-            assert config.tls_certificate, "the settings were checked"
-            assert config.tls_key, "the settings were checked"
             self._tls = DialTls(config.tls_certificate, config.tls_key, config.tls_client_authority)
         self._links: dict[ClientConnection, ForwardLink] = {}
         self._leaving: set[ForwardLink] = set()  # of earlier leaders, which owe answers
