@@ -1,6 +1,6 @@
 """Run the layers of `scripts/check`, `test`, `interop` and `spark`, and add up their counts.
 
-    python -m scripts.layers check | test [--long] [PATH ...] | interop | spark
+    python -m scripts.layers check | test [--long] [PATH ...] | interop | spark [--help]
 
     1 the machine   room on the disk, whose processes run, addresses of its own, how quick it is
     2 the layers    every one, also after a failure, so that one run shows all that is wrong
@@ -19,7 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from scripts.layers import again, machine
+from scripts.layers import again, machine, usage
 from scripts.layers.again import Flaky
 from scripts.layers.long_table import LongTable
 from scripts.layers.outcome import Counts, Failure
@@ -31,6 +31,9 @@ TOOLS = machine.ROOT / ".tools"
 
 def main(arguments: list[str]) -> int:
     """See the module's text."""
+    if usage.ASKED & set(arguments[1:]):
+        print(usage.HELP[arguments[0]], end="")
+        return 0
     wanted = plan(arguments)
     environment = dict(os.environ)
     with contextlib.ExitStack() as stack:
