@@ -14,6 +14,7 @@ no import of the tests: it runs where only dledger is installed.
 import json
 import os
 import random
+import re
 import sys
 import threading
 import time
@@ -43,6 +44,10 @@ SESSION = {
 SHUFFLES = ("none", "round robin", "by key", "rebalance")
 #: How long a slow attempt waits for its speculative copy: so many looks, so many seconds apart.
 LOOKS, LOOK_SECONDS = 60, 0.1
+#: Marks of an attempt that has rows, made before it gives the first of them away.
+BEGUN = ("first", "again")
+#: How a traceback ends: the name of an exception of a module, and its text.
+RAISED = re.compile(r"[a-z_]\w*(\.\w+)+: ")
 Batches = Iterator[pa.RecordBatch]
 
 
@@ -111,7 +116,7 @@ class Runs:
         with blocking.connect(self._servers, self._config) as mq:
             mq.admin().create_topic(target, 4)
         each = chance.random() < 0.3
-        refused = ""
+        error = ""
         for number in range(2):
             drawn = {
                 "fetch": chance.choice(("raw", "pull", "auto")),
@@ -130,22 +135,23 @@ class Runs:
             self._brokers_are(older=drawn["older"])
             try:
                 self._compute(f"{seed}-{number}", target, each, drawn)
-            except Exception as error:
-                refused = sentence(str(error))
+            except Exception as problem:
+                error = sentence(str(problem))
                 break
             if not number:
                 take_back(Path(self._folder) / f"checkpoint-{seed}" / "commits")
         self._brokers_are(older=False)
         found = self._values(target)
         wanted = Counter(b"%d" % number for number in range(self._rows))
-        marks = Counter(
-            path.name.split("-")[3] for path in (Path(self._folder) / "marks").glob(f"{seed}-*")
-        )
+        marked = [path.name.split("-") for path in (Path(self._folder) / "marks").glob(f"{seed}-*")]
+        marks = Counter(what for _, _, _, what, _ in marked)
+        begun_in = Counter(int(at) for _, at, _, what, _ in marked if what in BEGUN)
         return {
             "seed": seed,
             "foreachBatch": each,
             "rounds": rounds,
-            "refused": refused,
+            "attempts": [begun_in[at] for at in range(len(rounds))],
+            "error": error,
             "lost": (wanted - found).total(),
             "doubled": (found - wanted).total(),
             "marks": dict(marks),
@@ -202,8 +208,8 @@ class Runs:
 
 
 def sentence(error: str) -> str:
-    """The last line of a traceback in Spark's message, else its beginning."""
-    found = [line for line in error.splitlines() if line.startswith("pipeline.")]
+    """The last line of a traceback in Spark's message, `class: text`, else its beginning."""
+    found = [line for line in error.splitlines() if RAISED.match(line)]
     return (found or [error])[-1][:300]
 
 
@@ -225,7 +231,8 @@ def main() -> None:
     pipeline.register(spark)
     runs = Runs(spark, words)
     lines = results.read_text().splitlines() if results.exists() else []
-    done = {json.loads(line)["seed"] for line in lines}
+    # Without "attempts": of an earlier release, which noted less than is judged now.
+    done = {row["seed"] for row in map(json.loads, lines) if "attempts" in row}
     for seed in range(first, end):
         if seed not in done:
             found = json.dumps(runs.run(seed))
