@@ -1,5 +1,7 @@
 """`conf/`: every setting with its meaning and default, from the dataclasses; dashboards; metrics.
 
+Beside it the pages of `docs/reference`, from the code.
+
 python -m cluster.settings.conf_files           write them
 python -m cluster.settings.conf_files --check   exit 1 and say which is not current
 """
@@ -10,6 +12,10 @@ import sys
 from pathlib import Path
 
 from cluster.metrics.page import metrics_md
+from cluster.reference.api_page import api_md
+from cluster.reference.commands_page import commands_md, measuring_md
+from cluster.reference.errors_page import errors_md
+from cluster.reference.settings_page import settings_md
 from cluster.settings.conf_alerts import RUNBOOKS, alerts_yml, runbooks_md
 from cluster.settings.conf_dashboard import grafana_json, prometheus_yml
 from cluster.settings.docs import section_toml
@@ -77,6 +83,11 @@ def files() -> dict[str, str]:
         "conf/grafana-dashboard.json": grafana_json(),
         "conf/prometheus-alerts.yml": alerts_yml(),
         "docs/metrics.md": metrics_md(),
+        "docs/reference/api.md": api_md(),
+        "docs/reference/commands.md": commands_md(),
+        "docs/reference/errors.md": errors_md(),
+        "docs/reference/measuring.md": measuring_md(),
+        "docs/reference/settings.md": settings_md(),
         RUNBOOKS: runbooks_md(),
     }
 

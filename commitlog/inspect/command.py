@@ -42,7 +42,8 @@ _SUMMARY_FIELDS = (
 )
 
 
-def _parser() -> argparse.ArgumentParser:
+def arguments_of() -> argparse.ArgumentParser:
+    """The options of `dledger inspect`."""
     parser = argparse.ArgumentParser(
         prog="dledger inspect",
         description="Look at a store that nobody has open: what is in it, and is it whole. "
@@ -134,7 +135,7 @@ def main(
     of: the small files of a node.
     """
     try:
-        options = _parser().parse_args(argv)
+        options = arguments_of().parse_args(argv)
     except SystemExit as error:
         return USAGE if error.code else WHOLE
     accel.load()

@@ -57,6 +57,8 @@ GATES = (
     Layer("format", ("ruff", "format", "--check", "-q", ".")),
     Layer("lint", ("ruff", "check", "-q", ".")),
     Layer("import arrows", ("lint-imports", "--no-logo")),
+    # Strict: a link or a heading that is not there, or a page without a place, is an error.
+    Layer("documents site", ("mkdocs", "build", "--strict"), is_quiet=True),
 )
 ARCHITECTURE = pytest_layer("architecture", "-n0", "tests/architecture")
 #: Tests wait more than they work (elections, sockets, syncs): more workers than processors.

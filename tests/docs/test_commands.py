@@ -13,7 +13,7 @@ import click
 import pytest
 
 from cluster.cli import dledger
-from commitlog.inspect.command import _parser
+from commitlog.inspect.command import arguments_of
 from tests.docs.pages import Command, commands, pages
 
 # What stands for a value that the reader has to put there.
@@ -87,7 +87,7 @@ def _check_inspect(words: list[str], is_whole: bool) -> None:
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
-            _parser().parse_args(words)
+            arguments_of().parse_args(words)
     except SystemExit as stop:
         if stop.code:
             raise click.UsageError(said.getvalue().splitlines()[-1]) from None

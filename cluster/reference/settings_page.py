@@ -1,0 +1,80 @@
+"""`docs/reference/settings.md`: every setting of a node, and RocketMQ's keys for it."""
+
+from __future__ import annotations
+
+import inspect
+from collections import defaultdict
+
+from cluster.reference.markdown import code, table
+from cluster.settings.docs import SettingDoc, describe
+from cluster.settings.node import SECTIONS
+from cluster.settings.rocketmq_keys import DURABILITY_OF_FLUSH, FIXED, SAME
+from cluster.settings.sources import ENVIRONMENT_PREFIX
+from cluster.settings.values import to_toml
+
+_HEAD = f"""\
+# Settings of a node
+
+A flag (`--set section.key=value`) counts more than the environment, the environment more than the
+file, the file more than the default. In the environment `section.key` is
+`{ENVIRONMENT_PREFIX}SECTION_KEY`. A file is TOML, or RocketMQ's `broker.conf` when its name ends in
+`.conf` or `.properties`. `dledger config show FILE` says where each value comes from,
+`dledger config check FILE` what is wrong. Made by `scripts/gen-conf` from the dataclasses, as are
+`conf/broker.toml` and `conf/broker-of-three.toml`.
+
+A setting is read when a node starts: after a change start the nodes again, one after the other.
+
+"""
+#: Ours → RocketMQ's keys for it that are not in SAME.
+_TRANSLATED = {
+    "broker.name_servers": "namesrvAddr",
+    "raft.peers": "dLegerPeers",
+    "broker.durability": "flushDiskType",
+}
+
+
+def settings_md() -> str:
+    """The page."""
+    theirs = defaultdict(list)
+    for key, names in SAME.items():
+        for name in names:
+            theirs[name].append(key)
+    for name, key in _TRANSLATED.items():
+        theirs[name].append(key)
+    sections = [_section(name, kind, theirs) for name, kind in SECTIONS.items()]
+    return _HEAD + "\n".join([*sections, _fixed()])
+
+
+def _section(name: str, kind: type, theirs: dict[str, list[str]]) -> str:
+    summary = " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split())
+    rows = [
+        (
+            code(doc.name),
+            _default(doc),
+            doc.text,
+            ", ".join(map(code, theirs.get(f"{name}.{doc.name}", []))),
+        )
+        for doc in describe(kind)
+    ]
+    return f"## {name}\n\n{summary}\n\n" + table(
+        ("setting", "default", "meaning", "in broker.conf"), rows
+    )
+
+
+def _default(doc: SettingDoc) -> str:
+    if doc.required:
+        return "required"
+    return "not set" if doc.default is None else code(to_toml(doc.default))
+
+
+def _fixed() -> str:
+    flush = " and ".join(
+        f"`{kind}` is `{level.value}`" for kind, level in DURABILITY_OF_FLUSH.items()
+    )
+    rows = [(code(key), code(value), why) for key, (value, why) in FIXED.items()]
+    return (
+        "## Keys of broker.conf with one value\n\nThese may stand in the file, with this value. "
+        f"Of `flushDiskType`, {flush}. Another\nkey of RocketMQ's is refused with the nearest "
+        "key that is known: a setting without effect would be\nworse than an error.\n\n"
+        + table(("key", "value", "why"), rows)
+    )
