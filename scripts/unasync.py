@@ -43,7 +43,7 @@ CLASSES: dict[str, tuple[str, set[str], set[str]]] = {
     ),
     "GroupAdmin": (
         "admin/group_admin.py",
-        {"names", "describe_all", "describe", "lag", "reset"},
+        {"names", "describe_all", "describe", "lag", "places", "reset", "clone", "delete"},
         set(),
     ),
     "Consumer": (

@@ -1,28 +1,35 @@
-"""`dledger group list|describe|reset`: groups, how far behind, and moved to another place."""
+"""`dledger group list|describe|lag|reset|clone|delete`: how far behind, and moved elsewhere."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
-from cluster.client.admin.group_admin import GroupDescription, QueueLag
+from cluster.client.admin.group_admin import GroupAdmin, GroupDescription, QueueLag
 from cluster.client.routing.offset_lookup import FIRST, LAST
+from cluster.commands.confirming import confirm_deletion, yes_option
 from cluster.commands.connecting import Reach, address_option, connected
 from cluster.commands.errors import NOT_THERE, CommandError
 from cluster.commands.moments import EXAMPLES, moment_ms
 from cluster.commands.output import emit, output_option
 from cluster.commands.registry import WholeHelpGroup
 from cluster.errors import ConsumerOffline, GroupNotFound
+from cluster.protocol.json_body import MessageQueue
 
 _PLACES = {"first": FIRST, "last": LAST}
+# Below it the screen flickers.
+WATCH_SECONDS = 1.0
+
+_dry_run_option = click.option("--dry-run", is_flag=True, help="Only show what would change.")
 
 
 @click.group(cls=WholeHelpGroup)
 def group() -> None:
-    """List, describe and move consumer groups."""
+    """List, describe, move and delete consumer groups."""
 
 
 @group.command("list")
@@ -78,6 +85,38 @@ async def _describe(name: str, address: Reach) -> GroupDescription:
             raise CommandError(str(error), NOT_THERE) from error
 
 
+@group.command("lag")
+@click.argument("name")
+@click.option("-w", "--watch", is_flag=True, help="Again every second, until Ctrl-C.")
+@address_option
+@output_option
+def lag(name: str, watch: bool, address: Reach, output: str) -> None:
+    """How far group NAME is behind in each topic: messages, and seconds of the oldest one."""
+    while True:  # ends after one turn without --watch, else by Ctrl-C
+        found = asyncio.run(_describe(name, address))
+        if watch and output == "table":
+            click.clear()
+        emit(_by_topic(found), output, ("topic", "queues", "lag", "lag_seconds"))
+        if not watch:
+            break
+        time.sleep(WATCH_SECONDS)
+
+
+def _by_topic(found: GroupDescription) -> list[dict[str, Any]]:
+    topics: dict[str, list[QueueLag]] = {}
+    for row in found.queues:
+        topics.setdefault(row.queue.topic, []).append(row)
+    return [
+        {
+            "topic": topic,
+            "queues": len(rows),
+            "lag": sum(row.messages for row in rows),
+            "lag_seconds": max(row.seconds for row in rows),
+        }
+        for topic, rows in sorted(topics.items())
+    ]
+
+
 def _queue_row(row: QueueLag) -> dict[str, Any]:
     return {
         "topic": row.queue.topic,
@@ -118,22 +157,98 @@ def _place(_: click.Context, __: click.Parameter, value: str) -> int:
 @click.argument("name")
 @click.option("--topic", required=True, help="Whose queues.")
 @click.option("--to", callback=_place, required=True, help="first, last, or a time (ISO 8601).")
+@_dry_run_option
 @address_option
 @output_option
-def reset(name: str, topic: str, to: int, address: Reach, output: str) -> None:
+def reset(name: str, topic: str, to: int, dry_run: bool, address: Reach, output: str) -> None:
     """Let group NAME go on at another place of a topic; its members are told and go there."""
 
     async def work() -> list[dict[str, Any]]:
         async with connected(address) as client:
+            groups = client.admin().groups()
+            now = await _next_of(groups, name)
             try:
-                found = await client.admin().groups().reset(name, topic, to)
+                if dry_run:
+                    moved = await groups.places(topic, to)
+                else:
+                    moved = await groups.reset(name, topic, to)
             except ConsumerOffline as error:
                 raise CommandError(
                     f"{error}; dledger group list shows groups", NOT_THERE
                 ) from error
-        return [
-            {"topic": q.topic, "broker": q.broker_name, "queue": q.queue_id, "next": offset}
-            for q, offset in sorted(found.items())
-        ]
+        return _moved_rows(now, moved)
 
-    emit(asyncio.run(work()), output, ("topic", "broker", "queue", "next"))
+    _show_moved(asyncio.run(work()), output, dry_run)
+
+
+@group.command("clone")
+@click.argument("source")
+@click.argument("target")
+@click.option("--topic", help="Only this one; else all that SOURCE reads.")
+@_dry_run_option
+@address_option
+@output_option
+def clone(
+    source: str, target: str, topic: str | None, dry_run: bool, address: Reach, output: str
+) -> None:
+    """Let group TARGET go on where group SOURCE is now; TARGET must have no members."""
+
+    async def work() -> list[dict[str, Any]]:
+        async with connected(address) as client:
+            groups = client.admin().groups()
+            now = await _next_of(groups, target)
+            try:
+                moved = await groups.clone(source, target, topic, dry_run=dry_run)
+            except GroupNotFound as error:
+                raise CommandError(str(error), NOT_THERE) from error
+        return _moved_rows(now, moved)
+
+    _show_moved(asyncio.run(work()), output, dry_run)
+
+
+async def _next_of(groups: GroupAdmin, name: str) -> dict[MessageQueue, int]:
+    return {row.queue: row.next for row in await groups.lag(name)}
+
+
+def _moved_rows(
+    now: Mapping[MessageQueue, int], moved: Mapping[MessageQueue, int]
+) -> list[dict[str, Any]]:
+    return [
+        {
+            "topic": queue.topic,
+            "broker": queue.broker_name,
+            "queue": queue.queue_id,
+            "before": now.get(queue),
+            "next": offset,
+        }
+        for queue, offset in sorted(moved.items())
+    ]
+
+
+def _show_moved(rows: Sequence[Mapping[str, Any]], output: str, dry_run: bool) -> None:
+    emit(rows, output, ("topic", "broker", "queue", "before", "next"))
+    if dry_run and output == "table":
+        click.echo("nothing was changed; the same command without --dry-run does it")
+
+
+@group.command("delete")
+@click.argument("name")
+@click.option("--dead-letters", is_flag=True, help="Those that it could not handle go, too.")
+@yes_option
+@address_option
+def delete(name: str, dead_letters: bool, yes: bool, address: Reach) -> None:
+    """Forget group NAME: its settings, its offsets and its retries.
+
+    It must have no members. Its dead letters stay in their topic unless --dead-letters is given.
+    """
+    confirm_deletion(name, f"forget where the group {name} is, and its retries?", yes)
+
+    async def work() -> None:
+        async with connected(address) as client:
+            try:
+                await client.admin().groups().delete(name, dead_letters=dead_letters)
+            except GroupNotFound as error:
+                raise CommandError(str(error), NOT_THERE) from error
+
+    asyncio.run(work())
+    click.echo(f"{name}: deleted")

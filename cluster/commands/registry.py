@@ -45,7 +45,12 @@ COMMANDS: dict[str, Lazy] = {
     "topic": Lazy(
         "cluster.commands.topics:topic", "Create, alter, list, describe and delete topics."
     ),
-    "group": Lazy("cluster.commands.groups:group", "List, describe and move consumer groups."),
+    "group": Lazy(
+        "cluster.commands.groups:group", "List, describe, move and delete consumer groups."
+    ),
+    "cluster": Lazy(
+        "cluster.commands.whole_cluster:cluster", "Health, rates and events of all nodes."
+    ),
     "produce": Lazy("cluster.commands.messages:produce", "Send the lines of stdin to a topic."),
     "consume": Lazy("cluster.commands.messages:consume", "Print the messages of a topic."),
     "message": Lazy("cluster.commands.message:message", "Find, follow and resend messages."),

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from cluster.client import TopicSettings
+from cluster.commands.confirming import confirm_deletion, yes_option
 from cluster.commands.connecting import Reach, address_option, connected
-from cluster.commands.errors import USAGE, CommandError
+from cluster.commands.errors import CommandError
 from cluster.commands.output import emit, output_option
 from cluster.commands.registry import WholeHelpGroup
 from cluster.protocol.route import BrokerData
@@ -151,16 +151,11 @@ def describe(name: str, address: Reach, output: str) -> None:
 
 @topic.command("delete")
 @click.argument("name")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @address_option
 def delete(name: str, yes: bool, address: Reach) -> None:
     """Delete topic NAME on all brokers; its messages cannot be read any more."""
-    if not yes:
-        if not sys.stdin.isatty():
-            raise CommandError(
-                f"{name} was not deleted, since nobody can be asked here; --yes deletes it", USAGE
-            )
-        click.confirm(f"delete the topic {name} and lose sight of its messages?", abort=True)
+    confirm_deletion(name, f"delete the topic {name} and lose sight of its messages?", yes)
 
     async def work() -> None:
         async with connected(address) as client:

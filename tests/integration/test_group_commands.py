@@ -12,6 +12,7 @@ from cluster.commands.errors import NOT_THERE, USAGE
 from cluster.commands.groups import group
 from cluster.commands.message import message
 from cluster.commands.topics import topic
+from cluster.commands.whole_cluster import cluster
 from cluster.local.launcher import LocalCluster
 
 
@@ -54,6 +55,75 @@ def test_a_group_is_listed_described_and_moved(local_cluster: LocalCluster) -> N
     assert (code, "dledger group list" in said) == (NOT_THERE, True)
     code, said = run(group, local_cluster, "reset", group_name, "--topic", name, "--to", "noon")
     assert (code, "ISO" in said or "neither first nor last" in said) == (USAGE, True)
+
+
+def test_a_group_is_cloned_shown_before_and_deleted(local_cluster: LocalCluster) -> None:
+    name, source, target = "group-changes", "cloned-readers", "cloning-readers"
+    with blocking.connect(local_cluster.nameserver) as mq:
+        mq.admin().create_topic(name, 1)
+        with mq.producer() as producer:
+            for number in range(5):
+                producer.send(name, b"%d" % number)
+        config = ConsumerConfig(manual_ack=True)
+        with mq.consumer(name, group=source, config=config) as consumer:
+            for message in consumer.receive_many(3, 60.0):
+                consumer.ack(message)
+            consumer.commit()
+            (read,) = [
+                row.next for row in mq.admin().groups().lag(source) if row.queue.topic == name
+            ]
+            code, said = run(group, local_cluster, "delete", source, "--yes")
+            assert (code, "has a member connected; stop its consumers first" in said) == (1, True)
+            code, said = run(group, local_cluster, "clone", target, source)
+            assert (code, f"{target} has read nothing" in said) == (NOT_THERE, True)
+            code, said = run(group, local_cluster, "lag", source, "-o", "json")
+            (row,) = [row for row in json.loads(said) if row["topic"] == name]
+            assert (code, row["queues"], row["lag"]) == (0, 1, 5 - read)
+        place = {"topic": name, "queue": 0, "before": None, "next": read}
+        dry = ("clone", source, target, "--dry-run", "-o", "json")
+        for words in (dry, ("clone", source, target, "-o", "json")):
+            code, said = run(group, local_cluster, *words)
+            (row,) = json.loads(said)
+            assert (code, {key: row[key] for key in place}) == (0, place), said
+            if words == dry:
+                assert not mq.admin().groups().lag(target), "nothing was changed"
+        (row,) = mq.admin().groups().lag(target)
+        assert row.next == read
+        code, said = run(
+            group, local_cluster, "reset", target, "--topic", name, "--to", "last", "--dry-run"
+        )
+        assert (code, "nothing was changed" in said) == (0, True)
+        assert mq.admin().groups().lag(target)[0].next == read
+        code, _ = run(group, local_cluster, "delete", target)
+        assert code == USAGE
+        code, said = run(group, local_cluster, "delete", target, "--yes")
+        assert code == 0, said
+        assert not mq.admin().groups().lag(target)
+        assert target not in mq.admin().groups().names()
+        code, said = run(group, local_cluster, "delete", target, "--yes")
+        assert (code, "dledger group list" in said) == (NOT_THERE, True)
+        code, said = run(group, local_cluster, "clone", source, source)
+        assert (code, "name another group" in said) == (1, True)
+
+
+def test_the_whole_cluster_says_how_it_is(local_cluster: LocalCluster) -> None:
+    code, said = run(cluster, local_cluster, "health", "-o", "json")
+    (found,) = json.loads(said)
+    assert code == (1 if any(one["level"] == "critical" for one in found["alerts"]) else 0)
+    assert [row["answering"] == row["nodes"] > 0 for row in found["groups"]]
+    code, said = run(cluster, local_cluster, "health")
+    assert " leads in term " in said
+    with blocking.connect(local_cluster.nameserver) as mq, mq.producer() as producer:
+        mq.admin().create_topic("busy", 1)
+        producer.send("busy", b"x")
+    code, said = run(cluster, local_cluster, "top", "-o", "json")
+    (found,) = json.loads(said)
+    (row,) = [row for row in found["topics"] if row["topic"] == "busy"]
+    assert (code, row["in_per_second"] > 0) == (0, True)
+    assert [row["role"] for row in found["nodes"]].count("leader") >= 1
+    code, said = run(cluster, local_cluster, "watch", "-n", "2", "-o", "jsonl")
+    first, second = (json.loads(line) for line in said.splitlines())
+    assert (code, first["event"], second["kind"]) == (0, "answers", "leader")
 
 
 def test_a_message_is_found_by_its_key_and_its_id(local_cluster: LocalCluster) -> None:

@@ -1,11 +1,14 @@
-"""Consumer groups as an administrator sees them: members, lag, moving to other offsets.
+"""Consumer groups as an administrator sees them: members, lag, other offsets, deletion.
 
     groups = client.admin().groups()
     for row in await groups.describe_all():   name, members, lag
     found = await groups.describe("billing")     lag of each queue, in messages and seconds
     await groups.reset("billing", "orders", FIRST)
+    await groups.clone("billing", "billing-2")   the second goes on where the first is
+    await groups.delete("billing")
 
-It uses RocketMQ's own requests (201, 203, 208, 222, 303), so it works with stock brokers, too.
+It uses RocketMQ's own requests (201, 203, 207, 208, 222, 303, 314), so it works with stock
+brokers, too.
 """
 
 from __future__ import annotations
@@ -15,14 +18,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cluster.client.admin.topics import delete_from_all
 from cluster.client.routing.client_instance import ClientInstance
 from cluster.client.routing.leader_requests import ask_leader
-from cluster.client.routing.offset_lookup import check_place
+from cluster.client.routing.offset_lookup import check_place, offset_at
 from cluster.client.routing.routes import DEFAULT_TOPIC
-from cluster.errors import ConsumerOffline, GroupNotFound
+from cluster.errors import (
+    ConsumerOffline,
+    GroupNotFound,
+    IllegalOperation,
+    InvalidRequest,
+    TopicNotFound,
+)
 from cluster.protocol.admin_headers import (
+    CloneOffsetRequest,
     ConsumerGroupRequest,
     ConsumeStatsRequest,
+    DeleteGroupRequest,
     GroupTopicRequest,
     ResetOffsetRequest,
 )
@@ -30,6 +42,7 @@ from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import EMPTY, Frame
 from cluster.protocol.headers import encode
 from cluster.protocol.json_body import MessageQueue, load_queue_map, read_answer
+from commitlog.records.names import DLQ_PREFIX, RETRY_PREFIX
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +186,87 @@ class GroupAdmin:
             found |= {q: int(at) for q, at in load_queue_map(answer.body, "offsetTable").items()}
         return found
 
+    async def places(self, topic: str, to: int) -> dict[MessageQueue, int]:
+        """The offset of each queue at which `reset` to the same place would let a group go on.
+
+        Raises TopicNotFound, and InvalidRequest for a negative time.
+        """
+        check_place(to)
+        route = await self._instance.routes.refresh(topic)
+        return {
+            queue: await offset_at(self._instance, queue, to)
+            for queue in sorted(route.read_queues(topic))
+        }
+
+    async def clone(
+        self, source: str, target: str, topic: str | None = None, *, dry_run: bool = False
+    ) -> dict[MessageQueue, int]:
+        """Let one group go on where another one is, in one topic or in all that it reads.
+
+        The source's retries are its own, and are left out.
+
+        Args:
+            dry_run: only tell.
+
+        Returns the offset at which each queue goes on.
+
+        Raises:
+            GroupNotFound: the source has no offsets there.
+            IllegalOperation: the target has members, which would write their own offsets again.
+            InvalidRequest: both are the same group.
+        """
+        if source == target:
+            raise InvalidRequest(f"{source} cannot go on where itself is; name another group")
+        rows = [row for row in await self.lag(source) if not _is_own(row.queue.topic)]
+        found = {row.queue: row.next for row in rows if topic in (None, row.queue.topic)}
+        if not found:
+            where = f" of {topic}" if topic else ""
+            raise GroupNotFound(
+                f"the consumer group {source} has read nothing{where}; "
+                "dledger group list shows what each group reads"
+            )
+        await self._check_no_members(target)
+        if dry_run:
+            return found
+        for broker in sorted({queue.broker_name for queue in found}):
+            for name in sorted({queue.topic for queue in found if queue.broker_name == broker}):
+                request = encode(CloneOffsetRequest(source, target, name, offline=True))
+                await self._ask(broker, RequestCode.CLONE_GROUP_OFFSET, request)
+        return {row.queue: row.next for row in await self.lag(target) if row.queue in found}
+
+    async def delete(self, group: str, *, dead_letters: bool = False) -> None:
+        """Forget a group: its settings, its offsets and the messages that it was to try again.
+
+        Args:
+            dead_letters: those that it could not handle go, too; else they stay readable in their
+                topic.
+
+        Raises:
+            GroupNotFound: no broker knows it.
+            IllegalOperation: it has members, which would make it anew.
+        """
+        if group not in await self.names() and not await self.lag(group):
+            raise GroupNotFound(
+                f"no broker knows the consumer group {group}; dledger group list shows groups"
+            )
+        await self._check_no_members(group)
+        for broker in sorted(await self._instance.routes.registered()):
+            request = encode(DeleteGroupRequest(group, clean_offset=True))
+            await self._ask(broker, RequestCode.DELETE_SUBSCRIPTIONGROUP, request)
+        for topic in (RETRY_PREFIX + group, *([DLQ_PREFIX + group] if dead_letters else ())):
+            with contextlib.suppress(TopicNotFound):
+                await delete_from_all(self._instance, topic)
+
+    async def _check_no_members(self, group: str) -> None:
+        brokers = sorted(await self._instance.routes.registered())
+        online = [await self._connections(broker, group) for broker in brokers]
+        count = len({row["clientId"] for found in online for row in found.get("connectionSet", ())})
+        if count:
+            members = "a member" if count == 1 else f"{count} members"
+            raise IllegalOperation(
+                f"the consumer group {group} has {members} connected; stop its consumers first"
+            )
+
     async def _connections(self, broker: str, group: str) -> dict[str, Any]:
         request = encode(ConsumerGroupRequest(group))
         try:
@@ -212,6 +306,11 @@ class GroupAdmin:
 
     async def _ask(self, broker: str, code: int, ext: Mapping[str, str]) -> Frame:
         return await ask_leader(self._instance, broker, DEFAULT_TOPIC, code, ext)
+
+
+def _is_own(topic: str) -> bool:
+    """Is it a topic of one group alone: its retries or its dead letters?"""
+    return topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
 
 
 def _member(row: Mapping[str, Any], shared: Sequence[str]) -> GroupMember:

@@ -231,3 +231,42 @@ class GroupAdmin:
             InvalidRequest: the time is negative.
         """
         return self._thread.run(self._inner.reset(group, topic, to))
+
+    def places(self, topic: str, to: int) -> dict[MessageQueue, int]:
+        """The offset of each queue at which `reset` to the same place would let a group go on.
+
+        Raises TopicNotFound, and InvalidRequest for a negative time.
+        """
+        return self._thread.run(self._inner.places(topic, to))
+
+    def clone(
+        self, source: str, target: str, topic: str | None = None, *, dry_run: bool = False
+    ) -> dict[MessageQueue, int]:
+        """Let one group go on where another one is, in one topic or in all that it reads.
+
+        The source's retries are its own, and are left out.
+
+        Args:
+            dry_run: only tell.
+
+        Returns the offset at which each queue goes on.
+
+        Raises:
+            GroupNotFound: the source has no offsets there.
+            IllegalOperation: the target has members, which would write their own offsets again.
+            InvalidRequest: both are the same group.
+        """
+        return self._thread.run(self._inner.clone(source, target, topic, dry_run=dry_run))
+
+    def delete(self, group: str, *, dead_letters: bool = False) -> None:
+        """Forget a group: its settings, its offsets and the messages that it was to try again.
+
+        Args:
+            dead_letters: those that it could not handle go, too; else they stay readable in their
+                topic.
+
+        Raises:
+            GroupNotFound: no broker knows it.
+            IllegalOperation: it has members, which would make it anew.
+        """
+        return self._thread.run(self._inner.delete(group, dead_letters=dead_letters))

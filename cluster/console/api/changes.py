@@ -1,4 +1,4 @@
-"""Changes that the API makes: topics, and where a group goes on.
+"""Changes that the API makes: topics, and groups: where they go on, and their end.
 
 Each answer has the `dledger` command that does the same. The admin HTTP logs each as `audit:`.
 """
@@ -6,12 +6,13 @@ Each answer has the `dledger` command that does the same. The admin HTTP logs ea
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from cluster.client.routing.offset_lookup import FIRST, LAST, offset_at
+from cluster.client.routing.offset_lookup import FIRST, LAST
 from cluster.console.api.failures import ApiError
-from cluster.console.api.source import Source, ask_each
+from cluster.console.api.source import Source
 from cluster.console.api.table import Values
 from cluster.console.api.topics import kind_of
 from cluster.protocol.json_body import MessageQueue
@@ -58,20 +59,46 @@ async def reset_group(source: Source, values: Values) -> dict[str, Any]:
     Raises TopicNotFound, GroupNotFound, ApiError (400).
     """
     group, topic, place = values["group"], values["topic"], place_of(values["to"])
-    found = await source.admin.groups().describe(group)
+    groups = source.admin.groups()
+    found = await groups.describe(group)
     now = {row.queue: row.next for row in found.queues if row.queue.topic == topic}
     if values["dry_run"]:
-        route = await source.client.instance.routes.refresh(topic)
-
-        async def then(queue: MessageQueue) -> int:
-            return await offset_at(source.client.instance, queue, place)
-
-        queues = sorted(route.read_queues(topic))
-        moved = dict(zip(queues, await ask_each(then, queues), strict=True))
+        moved = await groups.places(topic, place)
     else:
-        moved = await source.admin.groups().reset(group, topic, place)
+        moved = await groups.reset(group, topic, place)
+    words = ("group", "reset", group, "--topic", topic, "--to", values["to"])
+    return _moved(values, now, moved, words)
+
+
+async def clone_group(source: Source, values: Values) -> dict[str, Any]:
+    """Let another group go on where this one is, or show the offsets it would go on at.
+
+    Raises GroupNotFound, IllegalOperation (409) while the other one has members.
+    """
+    group, target, topic = values["group"], values["target"], values["topic"]
+    groups = source.admin.groups()
+    now = {row.queue: row.next for row in await groups.lag(target)}
+    moved = await groups.clone(group, target, topic, dry_run=values["dry_run"])
+    words = ("group", "clone", group, target, *(("--topic", topic) if topic else ()))
+    return _moved(values, now, moved, words)
+
+
+async def delete_group(source: Source, values: Values) -> dict[str, Any]:
+    """Forget a group. Raises GroupNotFound, IllegalOperation (409) while it has members."""
+    group, dead = values["group"], values["dead_letters"]
+    await source.admin.groups().delete(group, dead_letters=dead)
+    return {"command": command("group", "delete", group, *(["--dead-letters"] if dead else ()))}
+
+
+def _moved(
+    values: Values,
+    now: Mapping[MessageQueue, int],
+    moved: Mapping[MessageQueue, int],
+    words: Sequence[str],
+) -> dict[str, Any]:
     rows = [
         {
+            "topic": queue.topic,
             "broker": queue.broker_name,
             "queue": queue.queue_id,
             "next": now.get(queue),
@@ -79,7 +106,6 @@ async def reset_group(source: Source, values: Values) -> dict[str, Any]:
         }
         for queue, offset in sorted(moved.items())
     ]
-    words = ("group", "reset", group, "--topic", topic, "--to", values["to"])
     return {"dry_run": values["dry_run"], "queues": rows, "command": command(*words)}
 
 

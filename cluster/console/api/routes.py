@@ -251,6 +251,42 @@ CHANGES: tuple[Route, ...] = (
         command="dledger group reset {group} --topic {topic} --to {to}",
         statuses=(404, 409, 413, 415),
     ),
+    Route(
+        method="POST",
+        path="/api/v1/groups/{group}/clone",
+        role=Role.OPERATOR,
+        summary="Let another group go on where this one is, or show what that would change.",
+        answer="Reset",
+        handler=changes.clone_group,
+        parameters=(
+            GROUP_PATH,
+            Parameter("target", "give the other group", place="body", required=True),
+            Parameter("topic", "only this topic; else all that the group reads", place="body"),
+            Parameter("dry_run", "only show it", place="body", kind="boolean", default=True),
+        ),
+        command="dledger group clone {group} {target}",
+        statuses=(404, 409, 413, 415),
+    ),
+    Route(
+        method="DELETE",
+        path="/api/v1/groups/{group}",
+        role=Role.ADMIN,
+        summary="Forget a group without members: its settings, its offsets and its retries.",
+        answer="Changed",
+        handler=changes.delete_group,
+        parameters=(
+            GROUP_PATH,
+            Parameter(
+                "dead_letters",
+                "its dead letters go, too",
+                place="body",
+                kind="boolean",
+                default=False,
+            ),
+        ),
+        command="dledger group delete {group}",
+        statuses=(404, 409, 413, 415),
+    ),
 )
 
 ROUTES: tuple[Route, ...] = (*READING, *OPERATING, *CHANGES)

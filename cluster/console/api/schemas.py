@@ -173,7 +173,7 @@ SCHEMAS: Schemas = {
     "DeadLetterPage": _page("groups", "DeadLetterGroup"),
     "Changed": _object(command="text"),
     "Reset": _object(dry_run="bool", queues="[ResetQueue]", command="text"),
-    "ResetQueue": _object(**_NAMED, next="int?", then="int"),
+    "ResetQueue": _object(topic="text", **_NAMED, next="int?", then="int"),
     "DeadLettersResent": _object(
         dry_run="bool", messages="int", cursor="text?", failed="text?", command="text"
     ),

@@ -200,7 +200,7 @@ export function groups({ main }) {
   ], rows, "No group has read anything yet."));
 }
 
-export async function group({ main, params: [name], may, again }) {
+export async function group({ main, params: [name], may, again, go }) {
   const found = await get(`/groups/${path(name)}`);
   const topicsOf = [...new Set(found.queues.map((row) => row.topic))].sort((a, b) => a.startsWith("%") - b.startsWith("%"));
   const chosen = h("select", {}, topicsOf.map((one) => h("option", {}, one)));
@@ -241,7 +241,37 @@ export async function group({ main, params: [name], may, again }) {
     ], found.members, "No member is connected.")),
     may("operator") && topicsOf.length ? h("section.card", {}, h("h2", {}, "Go on elsewhere"),
       h("div.row", {}, field("Topic", chosen), field("At", to), field("Time", moment),
-        h("button", { type: "button", onclick: dryRun }, "Show what would change")), place) : null);
+        h("button", { type: "button", onclick: dryRun }, "Show what would change")), place) : null,
+    may("operator") && topicsOf.some((one) => !one.startsWith("%")) ? cloning(name, again) : null,
+    may("admin") ? h("section.card", {}, h("h2", {}, "Delete"), h("button.bad", { type: "button", onclick: () => confirm({
+      title: `Delete ${name}`, label: "Delete it", danger: true, command: `dledger group delete ${name}`,
+      text: `Forgets where ${name} is in every topic, its settings and its retries. Its dead letters stay. It must have no members.`,
+      work: () => send("DELETE", `/groups/${path(name)}`, {}), then: () => go("groups"),
+    }) }, "Delete the group …")) : null);
+}
+
+/** Another group goes on where this one is: shown first, then done. */
+function cloning(name, again) {
+  const target = h("input", { required: true, maxlength: 120 }), place = h("div");
+  async function dryRun(event) {
+    event.preventDefault();
+    const other = target.value, address = `/groups/${path(name)}/clone`;
+    try {
+      const plan = await send("POST", address, { target: other, dry_run: true });
+      replace(place, h("p", {}, `${other} would go on at:`), table([
+        ["topic", (row) => row.topic], ["broker", (row) => row.broker], ["queue", (row) => row.queue, true],
+        ["now", (row) => row.next === null ? "–" : number(row.next), true], ["then", (row) => number(row.then), true],
+      ], plan.queues, "No queue."), h("button.bad", { type: "button", onclick: () => confirm({
+        title: `Move ${other}`, label: "Move it", danger: true, command: plan.command,
+        text: `${other} goes on where ${name} is. It must have no members; what it had read itself is forgotten.`,
+        work: () => send("POST", address, { target: other, dry_run: false }), then: again,
+      }) }, "Move that group …"));
+    } catch (error) {
+      replace(place, failure(error));
+    }
+  }
+  return h("section.card", {}, h("h2", {}, "Let another group go on here"), h("form.row", { onsubmit: dryRun },
+    field("Group", target), h("button", {}, "Show what would change")), place);
 }
 
 export async function clients({ main }) {

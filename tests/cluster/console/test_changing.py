@@ -67,6 +67,41 @@ async def test_a_group_is_moved_after_a_dry_run(make_world: MakeWorld) -> None:
         assert [row["next"] for row in found["queues"] if row["topic"] == "T"] == [0]
 
 
+async def test_a_group_is_cloned_after_a_dry_run_and_deleted(make_world: MakeWorld) -> None:
+    async with make_world() as world:
+        await world.mq.admin().create_topic("T", 1)
+        async with world.mq.producer() as producer:
+            for number in range(3):
+                await producer.send("T", b"%d" % number)
+        config = ConsumerConfig(manual_ack=True)
+        async with world.mq.consumer("T", group="readers", config=config) as consumer:
+            message = await consumer.receive(limit(30))
+            assert message is not None
+            consumer.ack(message)
+            await consumer.commit()
+            status, said = await world.call("DELETE", "/api/v1/groups/readers", json={})
+            assert (status, said["error"]["id"]) == (409, "illegal-operation")
+        path = "/api/v1/groups/readers/clone"
+        dry = await change(world, "POST", path, "Reset", target="others")
+        assert dry["dry_run"]
+        assert [(row["topic"], row["next"], row["then"]) for row in dry["queues"]] == [
+            ("T", None, 1)
+        ]
+        assert not await world.mq.admin().groups().lag("others")
+        done = await change(world, "POST", path, "Reset", target="others", topic="T", dry_run=False)
+        assert done["command"] == "dledger group clone readers others --topic T"
+        assert [row.next for row in await world.mq.admin().groups().lag("others")] == [1]
+        gone = await change(world, "DELETE", "/api/v1/groups/others", "Changed")
+        assert gone["command"] == "dledger group delete others"
+        assert "others" not in await world.mq.admin().groups().names()
+        for method, address, body in (
+            ("DELETE", "/api/v1/groups/others", {}),
+            ("POST", "/api/v1/groups/others/clone", {"target": "more"}),
+        ):
+            status, said = await world.call(method, address, json=body)
+            assert (status, said["error"]["id"]) == (404, "group-not-found")
+
+
 async def test_a_write_must_come_as_json_from_the_own_page(make_world: MakeWorld) -> None:
     async with make_world(tokens=True) as world:
         shown = {"Authorization": f"Bearer {TOKENS['admin']}"}
