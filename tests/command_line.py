@@ -9,6 +9,7 @@ each command that is run. Arguments, environment, folder, stdin, stdout, stderr 
 those of a process of its own, whose threads are waited for; saved are the start of Python, the
 imports and the taking apart of what was imported, nine tenths of the work of most commands.
 `fresh`: it has imported the command line alone, and the command imports what it needs itself.
+Nodes and name servers that a command starts (`up`, `start`) are forked in the same way.
 
     this process ── request, descriptors ──► forker ── fork ──► waiter ── fork ──► the command
          ▲                                                        │
@@ -34,10 +35,14 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from cluster.local import processes
 from tests.waiting import limit
 
 ROOT = Path(__file__).resolve().parent.parent
 _REQUEST_BYTES_MAX = 1 << 17
+#: A process of these that is forked has Python's start and a second of imports behind it.
+STARTED = ("cluster.local.node_main", "cluster.local.nameserver_main")
+_STARTING = frozenset({"up", "member", "demo"})  # commands that may start these
 _STDIN_BYTES_MAX = 1 << 16  # what a pipe holds: it is filled before the command is there to read
 
 
@@ -61,7 +66,7 @@ def run_module(
     module: str, *arguments: str, env: Mapping[str, str], seconds: float = 60.0
 ) -> subprocess.CompletedProcess[str]:
     """Run the `main` of a module to its end; it may return an exit code. Raises as `run` does."""
-    return _run(_forker(module, False), arguments, env, "", ROOT, seconds)
+    return _run(_forker(module), arguments, env, "", ROOT, seconds)
 
 
 def _run(
@@ -80,7 +85,9 @@ def _run(
             given.write(stdin.encode())
             given.close()
             descriptors = [theirs.fileno(), reader, out.fileno(), err.fileno()]
-            forker.ask(arguments, env, cwd, descriptors)
+            starts = bool(arguments) and arguments[0] in _STARTING
+            forkers = [_forker(one) for one in STARTED] if starts else []
+            forker.ask(arguments, env, cwd, descriptors, forkers=forkers)
         pid = int(ours.recv(16))
         ours.settimeout(limit(seconds))
         try:
@@ -134,6 +141,7 @@ def start(
     output: int,
     inherited: Sequence[int] = (),
     cwd: Path = ROOT,
+    forker: _Forker | None = None,
 ) -> Started:
     """Start the module `arguments[0]` with the rest as its arguments, in a session of its own.
 
@@ -143,20 +151,50 @@ def start(
     module, *rest = arguments
     ours, theirs = socket.socketpair()
     with theirs, open(os.devnull, "rb") as empty:
-        descriptors = [theirs.fileno(), empty.fileno(), output, output, *inherited]
-        _forker(module, False).ask(rest, env, cwd, descriptors, detached=True)
+        descriptors = [theirs.fileno(), empty.fileno(), output, output]
+        forker = forker or _forker(module)
+        forker.ask(rest, env, cwd, descriptors, inherited=inherited, detached=True)
     return Started(arguments, ours)
 
 
-class _Forker:
-    """The process that forks, from this side; used by one thread at a time."""
+def spawn_with(forkers: Mapping[str, _Forker]) -> processes.Spawn:
+    """What `cluster.local.processes.spawn` becomes: processes of STARTED are forked."""
 
-    def __init__(self, module: str, fresh: bool) -> None:
-        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * _REQUEST_BYTES_MAX)
+    def spawn(
+        arguments: Sequence[str],
+        output: int,
+        inherited: Sequence[int],
+        environment: Mapping[str, str],
+    ) -> subprocess.Popen[bytes]:
+        if arguments[0] not in STARTED:
+            return processes.spawn_anew(arguments, output, inherited, environment)
+        return start(
+            arguments,
+            env=environment,
+            output=output,
+            inherited=inherited,
+            cwd=Path.cwd(),
+            forker=forkers.get(arguments[0]),
+        )
+
+    return spawn
+
+
+class _Forker:
+    """A process that forks, from this side; used by one thread of a process at a time."""
+
+    def __init__(self, asked: socket.socket) -> None:
+        """`asked`: the other end is the process's; commands that it forks may have it, too."""
+        self.socket = asked
         self._lock = threading.Lock()
+
+    @classmethod
+    def new(cls, module: str, fresh: bool) -> _Forker:
+        """Start one that ends when this process does."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * _REQUEST_BYTES_MAX)
         with theirs:
-            self._process = subprocess.Popen(
+            process = subprocess.Popen(
                 [
                     *(sys.executable, "-m", "tests.command_line"),
                     *(str(theirs.fileno()), module, "fresh" if fresh else "warm"),
@@ -164,7 +202,13 @@ class _Forker:
                 cwd=ROOT,
                 pass_fds=[theirs.fileno()],
             )
-        atexit.register(self.close)
+
+        def close() -> None:
+            ours.close()
+            process.wait()  # it ends when no process can ask it any more
+
+        atexit.register(close)
+        return cls(ours)
 
     def ask(
         self,
@@ -173,32 +217,32 @@ class _Forker:
         cwd: Path,
         descriptors: list[int],
         *,
+        inherited: Sequence[int] = (),
+        forkers: Sequence[_Forker] = (),
         detached: bool = False,
     ) -> None:
-        """`descriptors`: where to answer, stdin, stdout, stderr, then those that are named."""
-        assert list(arguments[len(arguments) - len(descriptors) + 4 :]) == [
-            str(descriptor) for descriptor in descriptors[4:]
-        ]
-        request = json.dumps([list(arguments), dict(env), str(cwd), detached]).encode()
-        assert len(request) <= _REQUEST_BYTES_MAX
-        with self._lock:
-            socket.send_fds(self._socket, [request], descriptors)
+        """`descriptors`: where to answer, stdin, stdout, stderr.
 
-    def close(self) -> None:
-        """It ends when nobody can ask it any more."""
-        self._socket.close()
-        self._process.wait()
+        `inherited`: those that the last arguments name. `forkers`: of STARTED, for the command.
+        """
+        assert list(arguments[len(arguments) - len(inherited) :]) == list(map(str, inherited))
+        asked = [list(arguments), dict(env), str(cwd), detached, len(forkers)]
+        request = json.dumps(asked).encode()
+        assert len(request) <= _REQUEST_BYTES_MAX
+        given = [*descriptors, *inherited, *(one.socket.fileno() for one in forkers)]
+        with self._lock:
+            socket.send_fds(self.socket, [request], given)
 
 
 @functools.cache
-def _forker(module: str, fresh: bool) -> _Forker:
-    return _Forker(module, fresh)
+def _forker(module: str, fresh: bool = False) -> _Forker:
+    return _Forker.new(module, fresh)
 
 
 def _fork_for_each(asked: socket.socket) -> list[str]:
     """Serve requests; returns in the process of each command, with its arguments."""
     while True:  # until the session of tests has ended
-        request, descriptors, _, _ = socket.recv_fds(asked, _REQUEST_BYTES_MAX, 8)
+        request, descriptors, _, _ = socket.recv_fds(asked, _REQUEST_BYTES_MAX, 10)
         _reap()
         if not request:
             sys.exit(0)
@@ -208,7 +252,7 @@ def _fork_for_each(asked: socket.socket) -> list[str]:
             continue
         asked.close()
         answer, stdin, stdout, stderr, *inherited = descriptors
-        arguments, environment, folder, detached = json.loads(request)
+        arguments, environment, folder, detached, forkers = json.loads(request)
         if pid := os.fork():
             # Waits for the command and says how it ended, as a shell would.
             for descriptor in (0, 1, 2, *descriptors[1:]):
@@ -217,7 +261,9 @@ def _fork_for_each(asked: socket.socket) -> list[str]:
             ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
             assert ended is not None
             signalled = ended.si_code != os.CLD_EXITED
-            os.write(answer, b"%16d" % (-ended.si_status if signalled else ended.si_status))
+            code = -ended.si_status if signalled else ended.si_status
+            with contextlib.suppress(BrokenPipeError):  # who asked has ended: `dledger up`
+                os.write(answer, b"%16d" % code)
             if detached:
                 os.read(answer, 1)  # as with Popen, its number is its own until it was asked for
             os.waitpid(pid, 0)
@@ -231,6 +277,12 @@ def _fork_for_each(asked: socket.socket) -> list[str]:
         os.environ.clear()
         os.environ.update(environment)
         os.chdir(folder)
+        if forkers:
+            sockets = [
+                socket.socket(fileno=inherited.pop(-forkers)) for forkers in range(forkers, 0, -1)
+            ]
+            known = dict(zip(STARTED, map(_Forker, sockets), strict=True))
+            processes.spawn = spawn_with(known)
         return [*arguments[: len(arguments) - len(inherited)], *map(str, inherited)]
 
 

@@ -16,7 +16,6 @@ import gc
 import itertools
 import os
 import signal
-import subprocess
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,7 +48,7 @@ _hosts = itertools.count()
 def pytest_configure(config: pytest.Config) -> None:
     launcher.READY_SECONDS_MAX = limit(60)
     processes.STOP_SECONDS_MAX = limit(30)
-    processes.spawn = _spawn
+    processes.spawn = command_line.spawn_with({})
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # As shells have it for what they start in the background: programs that tests start would
         # inherit it and hear no Ctrl-C.
@@ -58,21 +57,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "alone: of the long ones, those that nothing may run beside")
     config.addinivalue_line("markers", "soak: of the long ones, those that others run beside")
     config.addinivalue_line("markers", "virtual_time: async, on a clock that jumps and no sockets")
-
-
-#: A process of these that is forked has Python's start and a second of imports behind it.
-_FORKED = ("cluster.local.node_main", "cluster.local.nameserver_main")
-
-
-def _spawn(
-    arguments: Sequence[str],
-    output: int,
-    inherited: Sequence[int],
-    environment: Mapping[str, str],
-) -> subprocess.Popen[bytes]:
-    if arguments[0] not in _FORKED:
-        return processes.spawn_anew(arguments, output, inherited, environment)
-    return command_line.start(arguments, env=environment, output=output, inherited=inherited)
 
 
 @pytest.hookimpl(wrapper=True)

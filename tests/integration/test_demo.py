@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
-import psutil
 import pytest
 
-from tests.waiting import limit
+from cluster.local import processes
+from tests.command_line import run
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def demo(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "cluster.cli", "demo", "--runs", str(folder), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=limit(110),
-        cwd=ROOT,
-    )
+    return run("demo", "--runs", str(folder), *arguments, env=os.environ, seconds=110)
 
 
 def recorded() -> str:
@@ -55,13 +49,11 @@ def shape(text: str) -> list[str]:
     return lines
 
 
-def node_processes() -> list[str]:
-    found = []
-    for process in psutil.process_iter(["cmdline"]):
-        command = " ".join(process.info["cmdline"] or ())
-        if "cluster.local." in command and str(ROOT) in command:
-            found.append(command)
-    return found
+def left_running(cluster: Path) -> list[str]:
+    """Members of a demo's cluster whose last process, by number and birth, still runs."""
+    started = [path.parent for path in cluster.glob("*/process.json")]
+    assert len(started) == 4, started
+    return [folder.name for folder in started if processes.running(folder) is not None]
 
 
 @pytest.mark.timeout(120)
@@ -75,7 +67,7 @@ def test_the_demo_passes_and_looks_like_the_readme(tmp_path: Path) -> None:
     assert verdict["passed"]
     assert verdict["acked"] > 1000
     assert verdict["seconds"] < 60
-    assert not [c for c in node_processes() if str(tmp_path) in c]
+    assert not left_running(tmp_path / "latest" / "cluster")
 
 
 @pytest.mark.timeout(120)

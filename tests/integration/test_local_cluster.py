@@ -49,6 +49,10 @@ def test_the_five_minute_tour(broken_later: LocalCluster) -> None:
     rows = json.loads(dledger(root, "ps", "-o", "json").stdout)
     assert [row["node"] for row in rows] == ["ns", "n0", "n1", "n2"]
     assert all(psutil.pid_exists(row["pid"]) for row in rows)
+    # Not a start of Python for each: what tests/command_line.py saves.
+    assert {Path(f"/proc/{row['pid']}/cmdline").read_bytes().split(b"\0")[2] for row in rows} == {
+        b"tests.command_line"
+    }
     rows = [json.loads(line) for line in dledger(root, "status", "-o", "jsonl").stdout.splitlines()]
     assert sorted(row["role"] for row in rows) == ["follower", "follower", "leader"]
 
