@@ -15,6 +15,7 @@ DledgerError                        retriable  outcome
 ├─ SnapshotFailed                   yes        NOT_DONE    a state was not written
 ├─ ResultNotKept                    no         DONE        applied; its result was too large
 ├─ OutcomeUnknown                   yes        UNKNOWN     may have happened, may still happen
+│  └─ ProposalTimedOut              yes        UNKNOWN     `propose_again` applies it once in all
 └─ NodeFailed                       no         NOT_DONE    this replica stopped: disk or damage
    ├─ LogDamaged
    ├─ HardStateLost                 neither slot is valid although the log is not empty (D2)
@@ -167,6 +168,19 @@ class OutcomeUnknown(DledgerError):
     advice = "look whether it is there, or repeat it under the same number"
     retriable = True
     outcome = Outcome.UNKNOWN
+
+
+class ProposalTimedOut(OutcomeUnknown):
+    """A proposed command was sent, and not applied on this node in time; it may be, later.
+
+    `late`: what `ReplicatedNode.propose_again` knows it by, on the node that raised it.
+    """
+
+    advice = "give it to propose_again, which applies the command once in all"
+
+    def __init__(self, late: object) -> None:
+        super().__init__("a command was sent to the leader and not applied here in time")
+        self.late = late
 
 
 class ResultNotKept(DledgerError):

@@ -22,22 +22,26 @@ from typing import Any, Generic, TypeVar
 
 from commitlog.files.system import OS_FILES, FileSystem
 from dledger.config import RaftConfig
+from dledger.core.configuration import Configuration, Member
 from dledger.core.types import Index, NodeId, Role, Term
 from dledger.errors import (
     DledgerError,
     EntryTooLarge,
     LogUsageError,
     NodeFailed,
+    ProposalTimedOut,
     QueueFull,
     SnapshotFailed,
 )
 from dledger.log.log_start import LogStart
 from dledger.machine.agreement import Agreement
 from dledger.machine.applier import Applier, Told
+from dledger.machine.changes import Changes
 from dledger.machine.entries import HEAD_SIZE, Kind
 from dledger.machine.leading import Leading
 from dledger.machine.proposer import Proposer
 from dledger.machine.saving import Saving
+from dledger.machine.sending import Sending, ends
 from dledger.machine.settings import MachineSettings
 from dledger.machine.state_machine import ReplicatedStateMachine, has_snapshots
 from dledger.replica.request_ids import draw_first_id, numbers_from
@@ -55,6 +59,9 @@ _log = logging.getLogger(__name__)
 C = TypeVar("C")
 R = TypeVar("R")
 T = TypeVar("T")
+
+#: Commands whose time was over that can be asked for again.
+LATE_MAX = 1000
 
 
 class Consistency(enum.Enum):
@@ -74,6 +81,9 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         machine: the user's; change it by `propose` only.
         log: the replica below, for its status and its members.
         snapshot_error: why a state was not written last time that one was not; None: all were.
+        leader_changes: the name of the leader, None while none is known: follow it by a function
+            or a loop (changes.py).
+        member_changes: the members of the group, as the newest entry that changed them has it.
     """
 
     def __init__(
@@ -101,14 +111,16 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         self._leading = Leading(self.log, self._applier)
         self._new_number = numbers_from(draw_first_id())
         self._proposer = Proposer(
-            node, 0, self._applier, _Ports(self), self.settings.resend_seconds
+            node, 0, self._applier, _Ports(self), self.settings.resend_seconds, LATE_MAX
         )
+        spared = self._owned.spared
+        self.leader_changes = Changes[str | None](None, "the leader", spared)
+        self.member_changes = Changes[tuple[Member, ...]]((), "the members", spared)
+        self._errors = Changes[DledgerError | None](None, "errors", spared)
         self._failure: NodeFailed | None = None
         self._saving: Saving | None = None
         self.snapshot_error: SnapshotFailed | None = None
-        self._flushing = False
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = math.inf
+        self._sending = Sending(self._proposer, self._owned, lambda: self._failure is None)
         self._complaints = Complaints(_log, self._owned.time)
 
     @property
@@ -123,6 +135,8 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
             self._format()
         await self.log.start()
         self._owned.when_done(self.log.driver.failed, self._log_failed)
+        self.log.driver.members_changed.append(self._members_changed)
+        self._members_changed(self.log.driver.members)
 
     def _format(self) -> None:
         if not Path(self.config.data_dir).exists():
@@ -130,8 +144,7 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
 
     async def close(self) -> None:
         """Leave the group cleanly; commands that wait end with OutcomeUnknown or NodeFailed."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._sending.stop()
         self._fail(NodeFailed("this node was closed; start a new one on its folder"))
         if self._saving is not None:
             await self._saving.close()
@@ -154,8 +167,37 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
 
         Raises LogUsageError, EntryTooLarge, QueueFull, NodeFailed at once. The future raises
         CommandRefused (by the machine), NotLeader and others that are certainly not done,
-        OutcomeUnknown (time is over, or the node was closed), NodeFailed.
+        ProposalTimedOut (time is over, it may have been applied: see `propose_again`),
+        OutcomeUnknown (the node was closed), NodeFailed. A future that is cancelled takes no
+        command back: it only is not sent again.
         """
+        data = self._encode(command)
+        self._check_running()
+        future: asyncio.Future[R] = self._owned.loop.create_future()
+        ends_at = self._ends_at(timeout)
+        self._proposer.propose(Kind.COMMAND, data, ends(future), ends_at, future.cancelled)
+        self._sending.soon()
+        return future
+
+    def propose_again(
+        self, error: ProposalTimedOut, *, timeout: float | None = None
+    ) -> asyncio.Future[R]:
+        """Await the result of a command that was late: `propose` on this node raised `error`.
+
+        It is sent again under its number, so that it is applied once in all, however often it
+        came. Raises as `propose`; OutcomeUnknown at once for one of another node, one that was
+        asked for again already, and one behind which 1,000 others were late or 32,768 proposed.
+        """
+        self._check_running()
+        future: asyncio.Future[R] = self._owned.loop.create_future()
+        self._proposer.again(error, ends(future), self._ends_at(timeout), future.cancelled)
+        self._sending.soon()
+        return future
+
+    def _ends_at(self, timeout: float | None) -> float:
+        return self._now() + (self.settings.propose_seconds if timeout is None else timeout)
+
+    def _encode(self, command: C) -> bytes:
         try:
             data = self.machine.encode(command)
         except (TypeError, ValueError) as error:
@@ -167,22 +209,7 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
                 f"a command has {len(data)} bytes and {self.log.entry_size_max - HEAD_SIZE} are "
                 "allowed; send less or raise entry_size_max on every node"
             )
-        future: asyncio.Future[R] = self._owned.loop.create_future()
-
-        def done(result: object, error: DledgerError | None) -> None:
-            if future.done():
-                return
-            if error is not None:
-                future.set_exception(error)
-            else:
-                future.set_result(result)  # type: ignore[arg-type]  # decoded as R
-
-        seconds = self.settings.propose_seconds if timeout is None else timeout
-        self._check_running()
-        ends_at = self._now() + seconds
-        self._proposer.propose(Kind.COMMAND, data, done, ends_at, future.cancelled)
-        self._soon()
-        return future
+        return data
 
     async def read(
         self,
@@ -201,6 +228,14 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         await self.log.read_barrier(consistency.value if staleness is None else staleness)
         self._check_running()
         return fn()
+
+    def on_error(self, function: Callable[[DledgerError], object]) -> Callable[[], None]:
+        """Have `function(error)` called when the node stops by itself, or a state was not written.
+
+        NodeFailed and its kinds: this node has stopped; SnapshotFailed: it goes on. Called on the
+        event loop. Returns a function that ends it.
+        """
+        return self._errors.subscribe(function)  # type: ignore[arg-type]  # never told None
 
     # -- looking -----------------------------------------------------------------------------------
 
@@ -254,8 +289,9 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         """Called by the log."""
         self._leading.role_changed()
         self._proposer.led_by(leader)
+        self.leader_changes.tell(leader)
         if self._failure is None:
-            self._soon()
+            self._sending.soon()
 
     # -- inside ------------------------------------------------------------------------------------
 
@@ -288,18 +324,22 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         self._applier.load(data, start.index)
         self.log.state_is(start.index)
         self._proposer.state_taken()
-        self._soon()
+        self._sending.soon()
 
     def _snapshot_failed(self, error: SnapshotFailed) -> None:
         self.snapshot_error = error
         self._complaints.say("snapshot", "%s: %s", self.config.node_id, error)
+        self._errors.tell_all(error)
+
+    def _members_changed(self, configuration: Configuration) -> None:
+        self.member_changes.tell(configuration.members)
 
     def _forwarded(self, peer: NodeId, frame: Frame) -> None:
         if self._failure is not None:
             return
         if frame.type is FrameType.FORWARD_REPLY:
             self._proposer.answered(unpack_reply(frame), self._now())
-            self._set_timer()
+            self._sending.set_timer()
         else:
             forward = unpack_forward(frame)
             self._owned.run(self._leading.take, peer, forward)
@@ -308,43 +348,16 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         self._leading.applied(told.session, told.sequence)
         self._proposer.told(told)
         if self._proposer.has_queued:
-            self._soon()
+            self._sending.soon()
 
     def _compare(self, results: bytes) -> None:
         ends_at = self._now() + self.settings.propose_seconds
         with contextlib.suppress(QueueFull):  # then the next window is compared
             self._proposer.propose(Kind.COMPARE, results, _ignore, ends_at)
-            self._soon()
+            self._sending.soon()
 
     def _voters(self) -> tuple[NodeId, ...]:
         return self.log.driver.members.voters
-
-    def _soon(self) -> None:
-        """Send all that is queued when this turn of the loop is over."""
-        if not self._flushing:
-            self._flushing = True
-            self._owned.call_soon(self._flush)
-
-    def _flush(self) -> None:
-        self._flushing = False
-        if self._failure is None:
-            self._proposer.flush(self._now())
-            self._set_timer()
-
-    def _tick(self) -> None:
-        self._timer, self._timer_at = None, math.inf
-        if self._failure is None:
-            self._proposer.tick(self._now())
-            self._set_timer()
-
-    def _set_timer(self) -> None:
-        due = self._proposer.deadline(self._now())
-        if due >= self._timer_at:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_at = due
-        self._timer = self._owned.call_later(max(0.001, due - self._now()), self._tick)
 
     def _now(self) -> float:
         return self._owned.time()
@@ -357,10 +370,13 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
     def _log_failed(self, failed: asyncio.Future[NodeFailed]) -> None:
         if not failed.cancelled():
             self._fail(failed.result())
+            self._errors.tell_all(failed.result())
 
     def _fail(self, failure: NodeFailed) -> None:
         self._failure = self._failure or failure
         self._proposer.fail(self._failure)
+        self.leader_changes.fail(self._failure)
+        self.member_changes.fail(self._failure)
 
 
 def _ignore(_: object, error: DledgerError | None) -> None:

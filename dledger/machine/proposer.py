@@ -10,7 +10,8 @@ own write here, and nobody needs to send results.
 
 A session that has gone (an idle hour, too many) is followed by a new one. What was proposed in it
 and has no result here was not applied and never will be, so it goes on in the new one; only what
-another node's state has swallowed since then ends as OutcomeUnknown.
+another node's state has swallowed since then ends as OutcomeUnknown. One that is late keeps its
+number for a while, and can be asked for again (outstanding.py).
 
 No clock, loop or socket: the shell (node.py) and the simulator drive it.
 """
@@ -28,10 +29,12 @@ from dledger.errors import (
     NoMachine,
     NotLeader,
     OutcomeUnknown,
+    ProposalTimedOut,
     QueueFull,
 )
 from dledger.machine.applier import Applier, Found, Told
 from dledger.machine.entries import HEAD_SIZE, Item, Kind
+from dledger.machine.outstanding import Done, LateCommands, Outstanding
 from dledger.machine.sessions import WINDOW
 from dledger.wire.forwards import ITEMS_MAX, Asker, Forward, ForwardReason, ForwardReply
 
@@ -41,8 +44,6 @@ OUTSTANDING_MAX = WINDOW // 2
 BATCH_BYTES_MAX = 1 << 18
 #: A refused command is sent again after so long.
 PAUSE_SECONDS = 0.02
-
-Done = Callable[[object, DledgerError | None], None]
 
 
 class ProposerPorts(Protocol):
@@ -67,20 +68,6 @@ class ProposerPorts(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class Outstanding:
-    """One command. `maybe`: attempts that may have been taken; `refused`: why the last was not."""
-
-    kind: int
-    data: bytes
-    done: Done
-    ends_at: float
-    given_up: Callable[[], bool]
-    sent_at: float = -1.0
-    maybe: int = 0
-    refused: DledgerError | None = None
-
-
 class _Sent(NamedTuple):
     leader: NodeId
     sequences: Sequence[int]
@@ -95,6 +82,7 @@ class Proposer:
     applier: Applier[Any, Any]
     ports: ProposerPorts
     resend_seconds: float
+    late_max: int = 0
     leader: NodeId | None = None
     session: int | None = None
     _opening: int = -1
@@ -105,6 +93,10 @@ class Proposer:
     _resting: dict[int, float] = field(default_factory=dict)
     _forwards: dict[int, _Sent] = field(default_factory=dict)
     _failure: DledgerError | None = None
+    _late: LateCommands = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._late = LateCommands(self.late_max)
 
     # -- from callers ------------------------------------------------------------------------------
 
@@ -127,6 +119,26 @@ class Proposer:
         self._sequence += 1
         self._outstanding[self._sequence] = Outstanding(kind, data, done, ends_at, given_up)
         self._queued[self._sequence] = None
+        if self._sequence % 1024 == 0:
+            self._late.forget_below(self._sequence - OUTSTANDING_MAX)
+
+    def again(
+        self, error: ProposalTimedOut, done: Done, ends_at: float, given_up: Callable[[], bool]
+    ) -> None:
+        """Ask again for a late command of this node. Raises OutcomeUnknown, NodeFailed."""
+        if self._failure is not None:
+            raise self._failure
+        late = self._late.take(error.late)
+        if late is None:
+            raise _unknown("it is late for too long, of another node, or was asked for again")
+        one = late.one
+        one.done, one.ends_at, one.given_up = done, ends_at, given_up
+        if late.found is not None:
+            self._finish(one, late.found)
+            return
+        self._outstanding = dict(sorted([*self._outstanding.items(), (late.sequence, one)]))
+        one.sent_at = -1.0
+        self._queued[late.sequence] = None
 
     @property
     def waiting_count(self) -> int:
@@ -181,24 +193,30 @@ class Proposer:
         if told.result is None:  # the session is gone, and this was not applied in it
             self._session_ended()
             return
+        assert isinstance(told.result, Found)
         one = self._take(told.sequence)
         if one is not None:
-            assert isinstance(told.result, Found)
             self._finish(one, told.result)
+        else:
+            self._late.told(told.sequence, told.result)
 
     def state_taken(self) -> None:
         """This node has another's state: entries were not applied one by one here."""
         gone = self.session is not None and self.session not in self.applier.sessions
         for sequence, one in list(self._outstanding.items()):
-            found = None
-            if self.session is not None:
-                found = self.applier.result_of(self.session, sequence)
+            found = self._result_of(sequence)
             if isinstance(found, Found):
                 self._take(sequence)
                 self._finish(one, found)
             elif gone and one.maybe:
                 self._take(sequence)
                 one.done(None, _unknown("its session is gone with a state that this node was sent"))
+        for late in self._late.waiting():
+            found = self._result_of(late.sequence)
+            if isinstance(found, Found):
+                late.found = found
+            elif gone and late.one.maybe:
+                self._late.drop(late)
         if gone:
             self._session_ended()
 
@@ -238,7 +256,7 @@ class Proposer:
                 self._take(sequence)
             elif now >= one.ends_at:
                 self._take(sequence)
-                one.done(None, _late(one, self.leader))
+                one.done(None, self._time_over(sequence, one))
             elif one.sent_at >= 0 and now - one.sent_at >= self.resend_seconds:
                 one.sent_at = -1.0
                 self._queued[sequence] = None
@@ -271,7 +289,7 @@ class Proposer:
 
     @property
     def _lowest(self) -> int:
-        return next(iter(self._outstanding), self._sequence + 1)
+        return self._late.lowest(next(iter(self._outstanding), self._sequence + 1))
 
     def _open(self, now: float) -> None:
         if self._opening >= 0:
@@ -339,10 +357,22 @@ class Proposer:
         """All that has no result here was not applied in it, and cannot be any more."""
         self.session, self._opening = None, -1
         self._forwards.clear()
-        for one in self._outstanding.values():
+        for one in [*self._outstanding.values(), *(late.one for late in self._late.waiting())]:
             one.maybe, one.sent_at = 0, -1.0
         self._resting.clear()
         self._queued = dict.fromkeys(self._outstanding)
+
+    def _result_of(self, sequence: int) -> object:
+        if self.session is None:
+            return None
+        return self.applier.result_of(self.session, sequence)
+
+    def _time_over(self, sequence: int, one: Outstanding) -> DledgerError:
+        if not one.maybe:
+            return one.refused or NotLeader(self.leader)
+        if one.kind == Kind.COMMAND and self.late_max:
+            return ProposalTimedOut(self._late.keep(sequence, one))
+        return _unknown("it was sent to the leader and not applied here in time")
 
     def _take(self, sequence: int) -> Outstanding | None:
         self._queued.pop(sequence, None)
@@ -368,10 +398,3 @@ def _unknown(detail: str) -> OutcomeUnknown:
     return OutcomeUnknown(
         f"whether a command was applied is not known: {detail}; read the state to see"
     )
-
-
-def _late(one: Outstanding, leader: NodeId | None) -> DledgerError:
-    """Its time is over."""
-    if one.maybe:
-        return _unknown("it was sent to the leader and not applied here in time")
-    return one.refused or NotLeader(leader)

@@ -36,6 +36,10 @@ class Leadership:
         """Certainly still held, as far as this machine's clock can tell."""
         return not self.lost.is_set() and asyncio.get_running_loop().time() < self._grant.ends_at
 
+    async def wait_until_lost(self) -> None:
+        """Until another may lead."""
+        await self.lost.wait()
+
 
 class LeaderElection(ReplicatedLock):
     """Elections by name among all processes that run a node of this group."""

@@ -60,7 +60,7 @@ class command(Generic[S, P, R]):
     def __get__(self, instance: S | None, owner: type) -> Any:
         if instance is None:
             return self
-        running = _running(instance)
+        running = running_of(instance)
 
         def propose(*args: P.args, **kwargs: P.kwargs) -> Awaitable[R]:
             if running.machine.entry is not None:
@@ -90,7 +90,7 @@ class query(Generic[S, P, R]):
     def __get__(self, instance: S | None, owner: type) -> Any:
         if instance is None:
             return self
-        running = _running(instance)
+        running = running_of(instance)
 
         def look(*args: P.args, **kwargs: P.kwargs) -> Awaitable[R]:
             return running.node.read(lambda: copy.deepcopy(self.method(instance, *args, **kwargs)))
@@ -205,7 +205,7 @@ async def read(
     target: S, fn: Callable[[S], T], *, consistency: Consistency = Consistency.LINEARIZABLE
 ) -> T:
     """The value of `fn(target)`, which looks only and copies. Raises as `ReplicatedNode.read`."""
-    return await _running(target).node.read(lambda: fn(target), consistency=consistency)
+    return await running_of(target).node.read(lambda: fn(target), consistency=consistency)
 
 
 def entry_of(target: object) -> Entry[list[Any]]:
@@ -213,13 +213,14 @@ def entry_of(target: object) -> Entry[list[Any]]:
 
     Raises LogUsageError outside of a command.
     """
-    entry = _running(target).machine.entry
+    entry = running_of(target).machine.entry
     if entry is None:
         raise LogUsageError("no command runs now; call it inside a method that is one")
     return entry
 
 
-def _running(target: object) -> RunningObject:
+def running_of(target: object) -> RunningObject:
+    """The node of an object. Raises LogUsageError for one that is on none."""
     running = vars(target).get(_BOUND)
     if running is None:
         raise LogUsageError(f"this {type(target).__name__} is on no node; start it with `on_node`")

@@ -277,7 +277,7 @@ class ReplicatedLog(Lifetime):
         await done
 
     async def wait_for_leader(self) -> str:
-        """Until somebody is known to lead; its node id. Raises NodeFailed."""
+        """Until a leader is known; its node id. Raises NodeFailed."""
         self._running()
         if self._story.leader:
             return self._story.leader
@@ -289,11 +289,12 @@ class ReplicatedLog(Lifetime):
 
     @property
     def is_leader(self) -> bool:
+        """Does this replica lead, as far as it knows?"""
         return self._story.role is Role.LEADER
 
     @property
     def leader(self) -> str | None:
-        """Who leads, as far as this replica knows."""
+        """The leader, as far as this replica knows."""
         return self._story.leader
 
     @property

@@ -1,0 +1,113 @@
+"""Coroutines in another thread's loop: their results, errors, ends and time limits."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from dledger import NodeFailed
+from dledger.blocking import Iterating, LoopThread
+from tests.waiting import limit
+
+
+@pytest.fixture
+def thread() -> Iterator[LoopThread]:
+    with LoopThread() as made:
+        yield made
+
+
+def test_time_over_means_that_it_has_ended(thread: LoopThread) -> None:
+    ended: list[str] = []
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("cancelled")
+
+    with pytest.raises(TimeoutError):
+        thread.run(work(), 0.01)
+    assert ended == ["cancelled"]
+
+
+def test_cancelling_a_future_cancels_what_runs(thread: LoopThread) -> None:
+    inner: list[asyncio.Future[int]] = []
+
+    def begin() -> asyncio.Future[int]:
+        inner.append(asyncio.get_running_loop().create_future())
+        return inner[0]
+
+    outer = thread.start(begin)
+    assert outer.cancel()
+    ended = threading.Event()
+
+    def look() -> None:
+        inner[0].add_done_callback(lambda _: ended.set())
+
+    thread.call(look)
+    assert ended.wait(limit(60))
+    assert inner[0].cancelled()
+
+
+def test_close_ends_what_other_threads_wait_for(thread: LoopThread) -> None:
+    begun = threading.Event()
+    errors: list[BaseException] = []
+
+    async def work() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    def wait() -> None:
+        try:
+            thread.run(work())
+        except NodeFailed as error:
+            errors.append(error)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    assert begun.wait(limit(60))
+    thread.close()
+    waiting.join(limit(60))
+    assert len(errors) == 1
+    with pytest.raises(NodeFailed, match="closed"):
+        thread.call(lambda: 1)
+
+
+def test_a_loop_asks_again_after_time_was_over(thread: LoopThread) -> None:
+    go = asyncio.Event()
+    ended: list[str] = []
+
+    async def numbers() -> AsyncIterator[int]:
+        try:
+            await go.wait()
+            yield 1
+            yield 2
+        finally:
+            ended.append("end")
+
+    with Iterating(thread, numbers()) as iterating:
+        with pytest.raises(TimeoutError):
+            iterating.next(0.01)
+        thread.call(go.set)
+        assert list(iterating) == [1, 2]
+        with pytest.raises(StopIteration):
+            next(iterating)
+    with Iterating(thread, numbers()) as left:
+        assert next(left) == 1
+    assert ended == ["end", "end"]
+
+
+def test_a_block_passes_its_error_and_may_keep_it(thread: LoopThread) -> None:
+    @contextlib.asynccontextmanager
+    async def forgiving() -> AsyncIterator[str]:
+        with contextlib.suppress(KeyError):
+            yield "value"
+
+    with thread.entered(forgiving()) as value:
+        raise KeyError(value)
+    with pytest.raises(ValueError, match="not a key"), thread.entered(forgiving()):
+        raise ValueError("not a key")
