@@ -12,8 +12,9 @@ import platform
 import resource
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import psutil
@@ -33,6 +34,9 @@ NOT_ON_A_DISK = frozenset({"tmpfs", "ramfs"})
 OVER_A_NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "fuse.sshfs"})
 QUICKER = {"uvloop": "the event loop", "numpy": "large batches", "zlib_ng": "checksums"}
 """Modules of the extra [fast] → what is slower without them."""
+DISTRIBUTION = "dledger"
+PACKAGES = ("chaos", "cluster", "commitlog", "dledger", "pipeline")
+"""Top-level names of ours; what is installed last overwrites files of the same name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,8 @@ class Machine:
     memory_free: int
     open_files_hard: int
     missing_modules: frozenset[str]
+    strangers: Mapping[str, str]
+    """Our top-level name → another distribution that has it, too."""
 
 
 def look(folder: Path) -> Machine:
@@ -73,7 +79,18 @@ def look(folder: Path) -> Machine:
         memory_free=psutil.virtual_memory().available,
         open_files_hard=sys.maxsize if hard == resource.RLIM_INFINITY else hard,
         missing_modules=missing,
+        strangers=strangers(packages_distributions()),
     )
+
+
+def strangers(installed: Mapping[str, list[str]]) -> dict[str, str]:
+    """Our top-level name → another distribution that has it. `installed`: name → distributions."""
+    return {
+        name: other
+        for name in PACKAGES
+        for other in sorted(set(installed.get(name, ())))
+        if other.lower() != DISTRIBUTION
+    }
 
 
 def file_system_of(folder: Path) -> str:
@@ -110,6 +127,14 @@ def _programs(machine: Machine) -> Iterator[dict[str, str]]:
             "platform",
             f"{machine.system} is not tested: its syncs may not reach the disk",
             "run nodes that hold data of value on Linux",
+        )
+    for name, other in machine.strangers.items():
+        yield _of_machine(
+            WARNING,
+            "packages",
+            f"{other} is installed beside dledger and has a package {name}, too: the one that came "
+            "last overwrote files of the other",
+            "install dledger in an environment of its own (python -m venv)",
         )
     if machine.missing_modules:
         slower = ", ".join(QUICKER[name] for name in sorted(machine.missing_modules))

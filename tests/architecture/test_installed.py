@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,11 @@ UV = (
     if os.environ.get("DLEDGER_NO_UV")
     else shutil.which("uv") or (str(_UV) if _UV.exists() else None)
 )
+WHEEL_PACKAGES = (
+    *("chaos", "cluster", "commitlog", "dledger", "pipeline"),
+    *("pyspark_dledger", "pyspark_dledger_archive", "pyspark_dledger_log"),
+)
+WHEEL_BYTES_MAX = 2_300_000
 EMBEDDED = ROOT / "tests" / "architecture" / "embedded.py"
 
 
@@ -96,6 +102,15 @@ def _install(wheel: Path, folder: Path, extra: str) -> Environment:
 def _distributions(environment: Environment) -> set[str]:
     code = "from importlib.metadata import distributions as d; print(*{x.name for x in d()})"
     return set(environment.must("python", "-c", code).split()) - {"pip", "setuptools"}
+
+
+def test_the_wheel_has_our_packages_and_nothing_else(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    tops = {name.partition("/")[0] for name in names}
+    assert {top for top in tops if not top.endswith(".dist-info")} == set(WHEEL_PACKAGES)
+    assert not [name for name in names if name.endswith((".md", ".pyc"))]
+    assert wheel.stat().st_size <= WHEEL_BYTES_MAX
 
 
 def test_the_log_and_the_store_come_alone(wheel: Path, tmp_path: Path) -> None:

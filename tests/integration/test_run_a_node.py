@@ -1,4 +1,4 @@
-"""The page "Run a node" of cluster/README.md, as it stands."""
+"""The page "Run a node" of cluster/README.md and the unit of deploy/, as they stand."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from cluster.settings.node import build_node, read_node
 from tests.integration.nodes_by_hand import ROOT, SMALL_FLAGS, by_hand, done
 
 PAGE = (ROOT / "cluster/README.md").read_text("utf-8")
+UNIT = ROOT / "deploy/systemd/dledger.service"
 SECTION = PAGE.partition("## Run a node\n")[2].partition("\n## ")[0]
 
 
@@ -73,9 +74,9 @@ def test_the_systemd_unit_runs_a_node(
     tmp_path: Path, free_address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What systemd would do with it: start, wait to be told, stop by SIGTERM."""
-    unit = configparser.ConfigParser(interpolation=None, delimiters="=")
+    unit = configparser.ConfigParser(interpolation=None, delimiters="=", strict=False)
     unit.optionxform = str  # type: ignore[assignment,method-assign]  # names are as systemd's
-    unit.read_string(block("ini"))
+    unit.read_string(UNIT.read_text("utf-8"))
     program, *words = shlex.split(unit["Service"]["ExecStart"])
     assert program.endswith("/dledger")
     with by_hand(tmp_path) as nodes, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notices:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cluster.health.alerts import CRITICAL, WARNING
-from cluster.health.machine import Machine, file_system_of, look, machine_alerts
+from cluster.health.machine import Machine, file_system_of, look, machine_alerts, strangers
 
 GIB = 1 << 30
 WELL = Machine(
@@ -24,6 +24,7 @@ WELL = Machine(
     memory_free=4 * GIB,
     open_files_hard=1 << 17,
     missing_modules=frozenset(),
+    strangers={},
 )
 
 
@@ -37,6 +38,7 @@ def test_machine_that_is_well_has_no_alert() -> None:
         ({"python": (3, 10)}, CRITICAL, "python"),
         ({"system": "Darwin"}, WARNING, "platform"),
         ({"missing_modules": frozenset({"uvloop"})}, WARNING, "fast"),
+        ({"strangers": {"cluster": "cluster-tools"}}, WARNING, "packages"),
         ({"disk_free": 9 * GIB}, CRITICAL, "disk-full"),
         ({"disk_total": 2 * GIB, "disk_free": GIB - 1}, CRITICAL, "disk-small"),
         ({"disk_free": 15 * GIB}, WARNING, "disk-filling"),
@@ -80,3 +82,13 @@ def test_file_system_is_that_of_the_longest_mount_above_the_folder() -> None:
     if sys.platform != "linux":
         pytest.skip("needs /proc")
     assert file_system_of(Path("/proc/self")) == "proc"
+
+
+def test_only_another_distribution_with_a_name_of_ours_is_a_stranger() -> None:
+    installed = {
+        "cluster": ["cluster", "dledger"],
+        "dledger": ["dledger"],
+        "chaos": ["Dledger", "Dledger"],
+        "numpy": ["numpy"],
+    }
+    assert strangers(installed) == {"cluster": "cluster"}
