@@ -1,4 +1,4 @@
-"""`dledger topic create|alter|list|describe|delete`."""
+"""`dledger topic create|alter|list|describe|tail|delete`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from cluster.commands.connecting import Reach, address_option, connected
 from cluster.commands.errors import CommandError
 from cluster.commands.output import emit, output_option
 from cluster.commands.registry import WholeHelpGroup
+from cluster.commands.tail import tail
 from cluster.protocol.route import BrokerData
 from commitlog.records.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
 from dledger.producers.durability import Durability, durability_of
@@ -39,6 +40,9 @@ _durability_option = click.option(
 @click.group(cls=WholeHelpGroup)
 def topic() -> None:
     """Create, alter, list, describe and delete topics."""
+
+
+topic.add_command(tail)
 
 
 @topic.command("create")

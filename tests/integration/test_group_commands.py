@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 from click.testing import CliRunner
 
+from cluster import connect
 from cluster.client import ConsumerConfig, blocking
 from cluster.commands.errors import NOT_THERE, USAGE
 from cluster.commands.groups import group
 from cluster.commands.message import message
+from cluster.commands.tail import messages_of_tail
 from cluster.commands.topics import topic
 from cluster.commands.whole_cluster import cluster
 from cluster.local.launcher import LocalCluster
+from tests.waiting import limit
 
 
 def run(command: Any, cluster: LocalCluster, *arguments: str) -> tuple[int, str]:
@@ -124,6 +128,34 @@ def test_the_whole_cluster_says_how_it_is(local_cluster: LocalCluster) -> None:
     code, said = run(cluster, local_cluster, "watch", "-n", "2", "-o", "jsonl")
     first, second = (json.loads(line) for line in said.splitlines())
     assert (code, first["event"], second["kind"]) == (0, "answers", "leader")
+
+
+def test_a_tail_has_the_newest_messages_of_all_queues_in_order(local_cluster: LocalCluster) -> None:
+    with blocking.connect(local_cluster.nameserver) as mq, mq.producer() as producer:
+        mq.admin().create_topic("tailed", 3)
+        for number in range(7):
+            producer.send("tailed", b"%d" % number, key=f"k-{number}")
+    code, said = run(topic, local_cluster, "tail", "tailed", "-n", "4", "-o", "jsonl")
+    assert (code, [json.loads(line)["body"] for line in said.splitlines()]) == (0, [*"3456"])
+    code, said = run(topic, local_cluster, "tail", "tailed", "-n", "1")
+    assert (code, said.endswith(" [k-6] 6\n")) == (0, True), said
+    code, said = run(topic, local_cluster, "tail", "tailed", "-n", "0")
+    assert (code, said) == (0, "")
+    code, said = run(topic, local_cluster, "tail", "tailed", "-n", "100", "-o", "jsonl")
+    assert len(said.splitlines()) == 7
+
+
+async def test_a_tail_that_follows_has_each_message_once(local_cluster: LocalCluster) -> None:
+    async with connect(local_cluster.nameserver) as client, client.producer() as producer:
+        await client.admin().create_topic("followed", 2)
+        await producer.send("followed", b"before")
+        tail = messages_of_tail(client, "followed", 5, follow=True)
+        assert (await anext(tail)).body == b"before"
+        for number in range(40):
+            await producer.send("followed", b"%d" % number)
+        found = [(await asyncio.wait_for(anext(tail), limit(30))).body for _ in range(40)]
+        assert sorted(found, key=int) == [b"%d" % number for number in range(40)]
+        await tail.aclose()
 
 
 def test_a_message_is_found_by_its_key_and_its_id(local_cluster: LocalCluster) -> None:

@@ -18,6 +18,7 @@ from tests.waiting import eventually
 #: Command → exit code and what is said, as a pattern; the end names one thing to try.
 WRONG = {
     "topic describe nosuch": (3, "topic nosuch does not exist; dledger topic list shows .*"),
+    "topic tail nosuch": (3, "topic nosuch does not exist; dledger topic list shows .*"),
     "topic alter nosuch -q 4": (3, "topic nosuch does not exist; dledger topic list shows .*"),
     "topic delete nosuch --yes": (3, "topic nosuch does not exist; dledger topic list shows .*"),
     "topic delete nosuch": (2, "nosuch was not deleted, .*; --yes deletes it"),
