@@ -11,6 +11,8 @@ from .pages import LANGUAGES, Block, blocks, matches, pages
 ALL = [block for page in pages() for block in blocks(page) if block.language == "python"]
 # Those with Spark are steps of the first half hour, in Spark's environment.
 PROGRAMS = [block for block in ALL if "pyspark" not in block.text]
+#: Pages whose programs start many processes.
+LONG = {"docs/replicated-bank.md"}
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +23,13 @@ def cluster_desk(desk: Desk) -> Desk:
     return desk
 
 
-@pytest.mark.parametrize("block", PROGRAMS, ids=lambda block: block.place)
+@pytest.mark.parametrize(
+    "block",
+    [
+        pytest.param(block, id=block.place, marks=[pytest.mark.long] if block.page in LONG else [])
+        for block in PROGRAMS
+    ],
+)
 def test_it_runs_as_printed(block: Block, request: pytest.FixtureRequest) -> None:
     needs_cluster = "cluster.connect()" in block.text or "blocking.connect()" in block.text
     desk: Desk = request.getfixturevalue("cluster_desk" if needs_cluster else "desk")
