@@ -27,6 +27,26 @@ GROUP_LENGTH_MAX = names.GROUP_LENGTH_MAX
 QUEUES_MAX = 4096  # one bound for memory per topic; RocketMQ has none, its own largest is 1024
 
 
+ATTRIBUTES_REFUSED: Mapping[str, tuple[str, str]] = {
+    "cleanup.policy": (
+        "DELETE",
+        "is not served: replicas have the same bytes, so no message is taken out of the log; keep "
+        "the newest value of each key in a table that a consumer fills (docs/limits.md)",
+    ),
+    "queue.type": ("SimpleCQ", "is not served; leave it out, batches are sent to any topic"),
+}
+"""RocketMQ's attribute → the one value that is served, and why another one is refused."""
+
+
+def attribute_error(attributes: Mapping[str, str]) -> str | None:
+    """The sentence for an attribute that would silently have no effect; None if all are served."""
+    for name, (served, why) in ATTRIBUTES_REFUSED.items():
+        value = attributes.get(name, served)
+        if value != served:
+            return f"{name}={value} {why}"
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
     """One row of the table. Queue numbers count queues of this broker name; perm is a bit set."""

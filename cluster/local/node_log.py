@@ -14,28 +14,32 @@ output stays where it is, and what started the process rotates it (systemd and c
 
 A node's settings say so (`LogConfig`); before they are read, and in a process without such
 settings, only the environment counts.
+
+With `log.format` ($DLEDGER_LOG_FORMAT) json each event is an object on a line of its own.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import re
 import sys
 import time
 import traceback
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TextIO
 
-from cluster.settings.node import LogConfig
+from cluster.settings.node import LogConfig, LogFormat
 from cluster.settings.sources import read
 from dledger.runtime.complaints import Tally
 
 LOG_FILE = "DLEDGER_LOG_FILE"
 LINE_CHARS_MAX = 2000
 SAME_TOLD_FIRST = 1000
-_VARIABLES = LOG_FILE, "DLEDGER_LOG_BYTES", "DLEDGER_LOG_FILES"
+_VARIABLES = LOG_FILE, "DLEDGER_LOG_BYTES", "DLEDGER_LOG_FILES", "DLEDGER_LOG_FORMAT"
 
 #: Also the line breaks of Unicode, and what turns the direction of writing.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -67,6 +71,31 @@ class OneLine(logging.Formatter):
             is_frames = piece.startswith((" ", "\n", "Traceback (most recent call last):"))
             pieces.append(text if is_frames else one_line(text))
         return "\n".join(pieces)
+
+
+class JsonLine(OneLine):
+    """Writes each event as one JSON object on one line; a traceback is the text of `error`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The object's text; `time` is UTC with milliseconds."""
+        written = {
+            "time": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}"
+            f".{int(record.msecs):03d}Z",
+            "level": record.levelname,
+            "name": record.name,
+            "message": one_line(record.getMessage()),
+        }
+        if record.exc_info:
+            written["error"] = self.formatException(record.exc_info)
+        return json.dumps(written, ensure_ascii=False)
+
+
+FORMATTERS: Mapping[LogFormat, Callable[[], logging.Formatter]] = {
+    LogFormat.TEXT: lambda: OneLine(
+        "%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s", "%Y-%m-%d %H:%M:%S"
+    ),
+    LogFormat.JSON: JsonLine,
+}
 
 
 class SeldomSame(logging.Filter):
@@ -140,11 +169,7 @@ class LogHandler(logging.StreamHandler):  # type: ignore[type-arg]
         super().__init__(stream)
         self.output = output
         self.addFilter(SeldomSame())
-        self.setFormatter(
-            OneLine(
-                "%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s", "%Y-%m-%d %H:%M:%S"
-            )
-        )
+        self.setFormatter(FORMATTERS[LogFormat.TEXT]())
 
     def emit(self, record: logging.LogRecord) -> None:
         super().emit(record)
@@ -153,6 +178,7 @@ class LogHandler(logging.StreamHandler):  # type: ignore[type-arg]
 
     def use(self, settings: LogConfig) -> None:
         """The settings are read now. Raises OSError for a file that cannot be opened."""
+        self.setFormatter(FORMATTERS[settings.format]())
         if settings.file is None:
             self.output = None
         elif self.output is None or self.output.path != settings.file:

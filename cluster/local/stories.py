@@ -6,7 +6,9 @@ and whoever judges a cluster look here (`dledger/runtime/owned.py` says what is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 #: Whatever tells of a mistake shows where it was: `Owned`, asyncio, and `service.run` alike.
@@ -20,11 +22,23 @@ def mistakes(folder: Path) -> list[str]:
     return [story for log in sorted(folder.glob("log*.txt")) for story in in_log(log)]
 
 
+def _as_text(lines: Iterable[str]) -> Iterator[str]:
+    """Lines as the text form of the log has them; a JSON object is its message, then its error."""
+    for line in lines:
+        if line.startswith('{"time": ') and '"error": ' in line:
+            with contextlib.suppress(ValueError, KeyError):  # one that a full disk cut short
+                event = json.loads(line)
+                yield str(event["message"])
+                yield from str(event["error"]).splitlines()
+                continue
+        yield line
+
+
 def in_log(log: Path) -> Iterator[str]:
     """Of each traceback: the line before it, and the exception's own behind it."""
     before, told, inside = "", "", False
-    with log.open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
+    with log.open(encoding="utf-8", errors="replace") as file:
+        for line in _as_text(file):
             if inside and line.strip() and not line.startswith((" ", _TRACEBACK, *_CAUSES)):
                 yield f"{told}: {line.strip()}"[:SHOWN_CHARS]
                 inside = False

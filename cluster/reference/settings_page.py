@@ -8,7 +8,7 @@ from collections import defaultdict
 from cluster.reference.markdown import code, table
 from cluster.settings.docs import SettingDoc, describe
 from cluster.settings.node import SECTIONS
-from cluster.settings.rocketmq_keys import DURABILITY_OF_FLUSH, FIXED, SAME
+from cluster.settings.rocketmq_keys import DURABILITY_OF_FLUSH, FIXED, REFUSED, SAME
 from cluster.settings.sources import ENVIRONMENT_PREFIX
 from cluster.settings.values import to_toml
 
@@ -74,7 +74,12 @@ def _fixed() -> str:
     rows = [(code(key), code(value), why) for key, (value, why) in FIXED.items()]
     return (
         "## Keys of broker.conf with one value\n\nThese may stand in the file, with this value. "
-        f"Of `flushDiskType`, {flush}. Another\nkey of RocketMQ's is refused with the nearest "
-        "key that is known: a setting without effect would be\nworse than an error.\n\n"
+        f"Of `flushDiskType`, {flush}.\n\n"
         + table(("key", "value", "why"), rows)
+        + "\n## Keys of broker.conf that are refused\n\nA setting without effect would be worse "
+        "than an error. All lines of a file without a meaning are told at once;\na key that is "
+        "not in this table is told with the nearest one that is known.\n\n"
+        + table(
+            ("key", "why, or what to do instead"), [(code(k), why) for k, why in REFUSED.items()]
+        )
     )

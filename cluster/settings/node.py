@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,6 +81,13 @@ class AdminConfig:
             raise ValueError(f"ready_lag_max {self.ready_lag_max} must not be negative")
 
 
+class LogFormat(enum.Enum):
+    """How a line of the log is written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
 @dataclass(frozen=True, slots=True)
 class LogConfig:
     """The log of a process. With several replicas the settings of the first one count."""
@@ -92,6 +100,10 @@ class LogConfig:
     bytes: int = LOG_BYTES
     #: So many files are kept altogether; with `bytes` that is the room that a log takes.
     files: int = LOG_FILES
+    #: text: a line for people. json: an object on a line, with time (UTC), level, name, message,
+    #: and error with its traceback, for programs that collect logs. Lines from before the settings
+    #: are read are as DLEDGER_LOG_FORMAT says.
+    format: LogFormat = LogFormat.TEXT
 
     def validate(self) -> None:
         """Raise ValueError for files that would rotate with nearly each line, or none at all."""

@@ -5,7 +5,7 @@ Source: docs/spec/raft_log.md 3.2, docs/spec/store.md 0.
     key=value lines; # begins a comment; a key of RocketMQ, or one of ours as section.key
 
 A key that means nothing here is refused with the reason, not ignored: a setting that silently has
-no effect is worse than an error.
+no effect is worse than an error. All such lines of a file are told at once.
 """
 
 from __future__ import annotations
@@ -58,6 +58,29 @@ FIXED: dict[str, tuple[str, str]] = {
 # Keys of RocketMQ that have another form here.
 TRANSLATED = ("dLegerPeers", "flushDiskType", "namesrvAddr")
 
+# Keys of RocketMQ without a meaning here → why, and what to do instead.
+REFUSED: dict[str, str] = {
+    "aclEnable": "accounts are on when their file is named: broker.acl_file",
+    "brokerIP2": "replicas reach each other at raft.peers",
+    "controllerAddr": "who leads is elected by the replicas themselves",
+    "defaultTopicQueueNums": "say it where a topic is made: dledger topic create -q",
+    "diskMaxUsedSpaceRatio": "old files go from 75 % on, as RocketMQ's default has it",
+    "enableControllerMode": "who leads is elected by the replicas themselves",
+    "haListenPort": "replicas reach each other at raft.peers",
+    "haMasterAddress": "who leads is elected by the replicas themselves",
+    "pullMessageThreadPoolNums": "one event loop serves all requests",
+    "rocketmqHome": "nothing is read from there",
+    "sendMessageThreadPoolNums": "one event loop serves all requests",
+    "slaveReadEnable": "followers answer what they safely may",
+    "storePathCommitLog": "the log is below storePathRootDir",
+    "storePathConsumeQueue": "queues are below storePathRootDir",
+    "storePathIndex": "the index is below storePathRootDir",
+    "timerWheelEnable": "timers are always served",
+    "transientStorePoolEnable": "writes go to the page cache",
+    "useReentrantLockWhenPutMessage": "one event loop appends",
+    "warmMapedFileEnable": "files are allocated ahead of the writer: raft.prewrite_zeros",
+}
+
 # flushDiskType → when a send is acknowledged; the log itself commits by disks either way.
 DURABILITY_OF_FLUSH = {
     "SYNC_FLUSH": Durability.MAJORITY_ON_DISK,
@@ -66,18 +89,29 @@ DURABILITY_OF_FLUSH = {
 
 
 def read_broker_conf(settings: Settings, text: str, file: str) -> None:
-    """Add every line. Raises SettingsError for a key that is not known or has no effect here."""
+    """Add every line. Raises SettingsError that names all lines without a meaning here."""
+    wrong: list[SettingsError] = []
     for number, line in enumerate(text.splitlines(), 1):
         line = line.strip()
         if not line or line.startswith(("#", "!")):
             continue
         key, equals, value = (part.strip() for part in line.partition("="))
         origin = f"file {file}:{number}"
-        if not equals:
-            raise SettingsError(f"{origin}: {line!r} is not of the form key=value; write it so")
-        for name, translated in translate(settings, key, value, origin):
-            section, _, own = name.partition(".")
-            settings.add(section, own, translated, origin)
+        try:
+            if not equals:
+                raise SettingsError(f"{origin}: {line!r} is not of the form key=value; write it so")
+            for name, translated in translate(settings, key, value, origin):
+                section, _, own = name.partition(".")
+                settings.add(section, own, translated, origin)
+        except SettingsError as error:
+            wrong.append(error)
+    if len(wrong) == 1:
+        raise wrong[0]
+    if wrong:
+        listed = "".join(f"\n  {error}" for error in wrong)
+        raise SettingsError(
+            f"{len(wrong)} lines cannot be used; take them out, or change them:{listed}"
+        )
 
 
 def translate(settings: Settings, key: str, value: str, origin: str) -> list[tuple[str, object]]:
@@ -99,6 +133,8 @@ def translate(settings: Settings, key: str, value: str, origin: str) -> list[tup
         if value.lower() != wanted.lower():
             raise SettingsError(f"{key}={value} ({origin}) cannot be had: {why}")
         return []
+    if key in REFUSED:
+        raise SettingsError(f"{key} ({origin}) has no meaning here: {REFUSED[key]}; take it out")
     if "." in key:
         return [(key, value)]
     known = [*SAME, *FIXED, *TRANSLATED, *settings.known()]

@@ -19,6 +19,7 @@ from cluster.core.topics import (
     PERM_WRITE,
     QUEUES_MAX,
     TopicConfig,
+    attribute_error,
     topic_name_error,
 )
 from cluster.errors import InvalidRequest, Unauthorized
@@ -145,7 +146,7 @@ def _attributes(ports: AdminPorts, call: Call, request: CreateTopicRequest) -> d
 
 
 def _check(config: TopicConfig) -> None:
-    wrong = topic_name_error(config.name)
+    wrong = topic_name_error(config.name) or attribute_error(config.attributes)
     if wrong is not None:
         raise InvalidRequest(wrong)
     if config.name in STATE_TOPICS:

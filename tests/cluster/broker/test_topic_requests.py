@@ -49,6 +49,8 @@ async def test_a_topic_is_created_everywhere_changed_and_deleted(make_brokers: M
         ({"readQueueNums": 5000}, 29),
         ({"perm": 8}, 29),
         ({"perm": "x"}, 29),
+        ({"attributes": "+cleanup.policy=COMPACTION"}, 29),
+        ({"attributes": "+queue.type=BatchCQ"}, 29),
         ({"topic": "rmq_sys_dledger_topics"}, 16),
     ],
 )

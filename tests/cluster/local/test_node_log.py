@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import logging
 import subprocess
 import sys
@@ -10,9 +12,17 @@ from pathlib import Path
 import pytest
 
 from cluster.local import processes
-from cluster.local.node_log import LINE_CHARS_MAX, SAME_TOLD_FIRST, OneLine, SeldomSame, one_line
+from cluster.local.node_log import (
+    LINE_CHARS_MAX,
+    SAME_TOLD_FIRST,
+    JsonLine,
+    LogHandler,
+    OneLine,
+    SeldomSame,
+    one_line,
+)
 from cluster.local.stories import mistakes
-from cluster.settings.node import LogConfig
+from cluster.settings.node import LogConfig, LogFormat
 from cluster.settings.settings import SettingsError
 from cluster.settings.sources import read
 
@@ -71,6 +81,38 @@ def test_exception_keeps_its_traceback_and_forges_nothing(tmp_path: Path) -> Non
     assert mistakes(tmp_path) == [f"failed: {escaped}"]
 
 
+def test_an_event_is_one_json_object_and_its_mistake_is_found(tmp_path: Path) -> None:
+    found = record("no topic %s", "a\nb")
+    found.created, found.msecs = 86_400.25, 250.0
+    try:
+        raise ValueError("a\nforged")
+    except ValueError as error:
+        found.exc_info = (ValueError, error, error.__traceback__)
+    text = JsonLine().format(found)
+    event = json.loads(text)
+    assert "\n" not in text
+    assert "test_node_log.py" in event.pop("error")
+    assert event == {
+        "time": "1970-01-02T00:00:00.250Z",
+        "level": "WARNING",
+        "name": "name",
+        "message": "no topic a\\nb",
+    }
+    (tmp_path / "log.txt").write_text(f'{text}\n{{"time": cut "error": short\n')
+    assert mistakes(tmp_path) == ["no topic a\\nb: ValueError: a\\nforged"]
+
+
+def test_a_handler_writes_as_the_settings_say() -> None:
+    stream = io.StringIO()
+    handler = LogHandler(None, stream)
+    for kind in (LogFormat.JSON, LogFormat.TEXT):
+        handler.use(LogConfig(format=kind))
+        handler.emit(record("one"))
+    as_json, as_text = stream.getvalue().splitlines()
+    assert json.loads(as_json)["message"] == "one"
+    assert as_text.endswith("WARNING name: one")
+
+
 def test_same_sentence_is_told_ever_more_seldom() -> None:
     seldom = SeldomSame()
     told = sum(seldom.filter(record("the same of %d", number)) for number in range(100_000))
@@ -109,7 +151,7 @@ def test_a_nodes_settings_say_how_much_is_kept_and_the_environment_outdoes_them(
     origins = {row["key"]: row["origin"] for row in given.rows()}
     assert origins["log.files"] == "environment DLEDGER_LOG_FILES"
     assert origins["log.bytes"] == f"file {file}"
-    for wrong in ("DLEDGER_LOG_BYTES", "DLEDGER_LOG_FILES"):
+    for wrong in ("DLEDGER_LOG_BYTES", "DLEDGER_LOG_FILES", "DLEDGER_LOG_FORMAT"):
         with pytest.raises(SettingsError, match="log"):
             read({"log": LogConfig}, None, {wrong: "0"}).build("log", LogConfig)
 

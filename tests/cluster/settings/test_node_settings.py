@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cluster.settings.node import NodeSettings, build_node, read_node
+from cluster.settings.rocketmq_keys import FIXED, REFUSED, SAME, TRANSLATED
 from cluster.settings.settings import SettingsError
 
 BROKER_CONF = """
@@ -61,11 +62,33 @@ def test_async_flush_answers_earlier_and_commits_as_ever(tmp_path: Path) -> None
         ("heartbeat_ms=5", "did you mean raft.heartbeat_ms"),
         ("dLegerPeers=127.0.0.1:1", "is not of the form id-host:port"),
         ("just words", "is not of the form key=value"),
+        (
+            "aclEnable=true",
+            "accounts are on when their file is named: broker.acl_file; take it out",
+        ),
     ],
 )
 def test_what_has_no_effect_or_no_meaning_is_refused(tmp_path: Path, line: str, said: str) -> None:
     with pytest.raises(SettingsError, match=said):
         build(tmp_path, line + "\n")
+
+
+def test_all_lines_without_a_meaning_are_told_at_once(tmp_path: Path) -> None:
+    text = "haListenPort=10912\nbrokerName=b\nbrokerNam=x\njust words\n"
+    with pytest.raises(SettingsError) as told:
+        build(tmp_path, text)
+    first, *lines = str(told.value).splitlines()
+    assert first.startswith("3 lines cannot be used; take them out")
+    for line, (number, said) in zip(
+        lines, ((1, "raft.peers"), (3, "did you mean brokerName"), (4, "form")), strict=True
+    ):
+        assert f"broker.conf:{number}" in line
+        assert said in line
+
+
+def test_no_key_is_both_read_and_refused() -> None:
+    tables = [set(table) for table in (SAME, FIXED, REFUSED, TRANSLATED)]
+    assert len(set().union(*tables)) == sum(map(len, tables))
 
 
 @pytest.mark.parametrize(
