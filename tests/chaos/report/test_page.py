@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
@@ -244,15 +243,12 @@ def _with_long_words(root: Path) -> Path:
 @pytest.fixture(scope="module")
 def browser() -> str:
     """A Chromium; CI installs it where Debian's packages can be reached."""
-    if found := shutil.which("google-chrome"):
-        return found
     try:
-        toolchains.need("chromium")
+        return toolchains.browser()
     except toolchains.Missing as missing:
         pytest.skip(
             f"not here: a browser ({missing})" if toolchains.may_install() else str(missing)
         )
-    return shutil.which("chromium") or ""
 
 
 @pytest.mark.timeout(600)  # the first may have to install the browser

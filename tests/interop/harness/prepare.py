@@ -7,7 +7,6 @@ of them makes it, or says what it lacks.
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Callable
 
@@ -24,7 +23,7 @@ def _toxiproxy() -> None:
 #: In the order in which the suite asks for them.
 PARTS: tuple[tuple[str, Callable[[], object]], ...] = (
     ("porcupine", toolchains.porcupine),
-    ("a browser", lambda: shutil.which("google-chrome") or toolchains.need("chromium")),
+    ("a browser", toolchains.browser),
     ("promtool", toolchains.promtool),
     ("the toxiproxy server", _toxiproxy),
     ("the Go client", toolchains.go),

@@ -217,6 +217,23 @@ def go() -> list[str]:
 
 def node(program: str = "client.js") -> list[str]:
     """Command that runs one of our Node programs."""
+    return ["env", f"NODE_PATH={_node_modules()}", "node", str(INTEROP / "node" / program)]
+
+
+def axe() -> Path:
+    """The script by which a page judges how accessible it is (axe-core)."""
+    return _node_modules() / "axe-core" / "axe.min.js"
+
+
+def browser() -> str:
+    """A Chromium."""
+    if found := shutil.which("google-chrome"):
+        return found
+    need("chromium")
+    return shutil.which("chromium") or ""
+
+
+def _node_modules() -> Path:
     need("node", "npm")
     source = INTEROP / "node"
     files = [source / "package.json", source / "package-lock.json"]
@@ -226,8 +243,7 @@ def node(program: str = "client.js") -> list[str]:
             shutil.copy(file, folder)
         run(["npm", "ci", "--no-audit", "--no-fund", "--cache", str(CACHE / "npm")], folder)
 
-    modules = built("node", files, "", build) / "node_modules"
-    return ["env", f"NODE_PATH={modules}", "node", str(source / program)]
+    return built("node", files, "", build) / "node_modules"
 
 
 def porcupine() -> Path:

@@ -1,0 +1,177 @@
+"""The console's pages in a real browser: no error, no sideways scrolling, accessible, small.
+
+DLEDGER_PICTURES=FOLDER keeps a picture of each page there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from cluster.client import ConsumerConfig
+from cluster.client.routing.leader_requests import ask_leader
+from cluster.client.routing.routes import DEFAULT_TOPIC
+from cluster.protocol.codes import RequestCode
+from cluster.protocol.frames import EMPTY
+from tests.browser import Tab, opened
+from tests.interop.harness import toolchains
+from tests.waiting import limit
+
+from .conftest import MakeWorld, World
+
+NARROW, WIDE = 390, 1280
+PAGE_BYTES_MAX = 300 * 1024
+#: Address behind "#/" → text that the page has when it is whole.
+PAGES = {
+    "": "broker-a",
+    "topics": "orders",
+    "topics/orders": "Queues",
+    "messages": "Messages",
+    "messages/orders": "first body",
+    "groups": "billing",
+    "groups/billing": "Delete the group",
+    "clients": "Producers",
+    "dead": "billing",
+    "dead/billing": "second body",
+    "scheduled": "1 wait",
+    "transactions": "outcome",
+    "settings": "Settings of",
+    "trace": "Follow",
+}
+#: A line for each rule of WCAG 2.1, A and AA, that the page breaks.
+VIOLATIONS = """
+axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}).then(
+  (found) => found.violations.map((one) =>
+    `${one.id}: ${one.nodes.map((node) => node.target.join(" ")).slice(0, 3).join(", ")}`))
+"""
+
+
+@pytest.fixture(scope="module")
+def parts() -> tuple[str, str]:
+    """A browser, and the script that judges pages; CI installs both."""
+    try:
+        return toolchains.browser(), toolchains.axe().read_text("utf-8")
+    except toolchains.Missing as missing:
+        pytest.skip(f"not here: {missing}" if toolchains.may_install() else str(missing))
+
+
+@pytest.fixture
+async def tab(parts: tuple[str, str], tmp_path: Path) -> AsyncIterator[Tab]:
+    async with opened(parts[0], tmp_path / "browser") as made:
+        yield made
+
+
+async def fill(world: World) -> None:
+    """A topic with messages, a group that has read and has a dead letter, and what waits."""
+    await world.mq.admin().create_topic("orders", 2)
+    async with world.mq.producer() as producer:
+        await producer.send("orders", b"first body", key="o-1", tags="new")
+        await producer.send("orders", b'{"second body": [1, 2, 3]}', key="o-2")
+        await producer.send_delayed("orders", b"later", delay=3600)
+        config = ConsumerConfig(manual_ack=True)
+        async with world.mq.consumer("orders", group="billing", config=config) as consumer:
+            for _ in range(2):
+                message = await consumer.receive(limit(30))
+                assert message is not None
+                if message.body == b"first body":
+                    consumer.ack(message)
+                else:
+                    await consumer.nack(message, delay_level=-1)
+            await consumer.commit()
+
+
+async def look(
+    tab: Tab, base: str, page: str, wanted: str, width: int, dark: bool, axe: str
+) -> dict[str, Any]:
+    """What is wrong with one page: empty when nothing is."""
+    await tab.show(f"{base}/#/{page}", width=width, dark=dark)
+    await tab.until(f"document.getElementById('main')?.textContent.includes({wanted!r})")
+    wrong: dict[str, Any] = {}
+    if tab.errors:
+        wrong["errors"] = list(tab.errors)
+    if await tab.evaluate("document.documentElement.scrollWidth > innerWidth"):
+        wrong["sideways"] = await tab.evaluate("document.documentElement.scrollWidth")
+    if tab.received > PAGE_BYTES_MAX:
+        wrong["bytes"] = tab.received
+    await tab.evaluate(axe + "; true")
+    if found := await tab.evaluate(VIOLATIONS):
+        wrong["axe"] = found
+    if folder := os.environ.get("DLEDGER_PICTURES"):
+        name = f"{page.replace('/', '-') or 'overview'}-{width}-{'dark' if dark else 'light'}.png"
+        await asyncio.to_thread(Path(folder, name).write_bytes, await tab.picture())
+    return wrong
+
+
+@pytest.mark.timeout(600)  # the first may have to install the browser
+async def test_every_page_is_free_of_errors_and_accessible(
+    make_world: MakeWorld, tab: Tab, parts: tuple[str, str]
+) -> None:
+    wrong = {}
+    async with make_world() as world:
+        await fill(world)
+        for number, (page, wanted) in enumerate(PAGES.items()):
+            dark, width = bool(number % 2), NARROW if number % 4 < 2 else WIDE
+            found = await look(tab, world.base, page, wanted, width, dark, parts[1])
+            if found:
+                wrong[f"{page} {width} {'dark' if dark else 'light'}"] = found
+    assert wrong == {}
+
+
+async def test_what_is_wrong_with_a_page_is_told(tab: Tab, parts: tuple[str, str]) -> None:
+    """The checks above can fail: a page with each fault."""
+    page = (
+        "data:text/html,<html><body><main id=main>wide<p style='width:2000px;color:%23ddd'>pale"
+        "<input></main><script>console.error('said');throw Error('thrown')</script>"
+    )
+    await tab.show(page, width=NARROW)
+    await tab.until("document.querySelector('input')")
+    await tab.evaluate(parts[1] + "; true")
+    told = " ".join(await tab.evaluate(VIOLATIONS))
+    for rule in ("color-contrast", "document-title", "html-has-lang", "label"):
+        assert f"{rule}:" in told
+    assert await tab.evaluate("document.documentElement.scrollWidth > innerWidth")
+    assert "said" in str(tab.errors)
+    assert "thrown" in str(tab.errors)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+async def test_pages_of_ten_thousand_topics_and_a_thousand_groups_stay_small(
+    make_world: MakeWorld, tab: Tab, parts: tuple[str, str]
+) -> None:
+    wrong = {}
+    async with make_world() as world:
+        await fill(world)
+        for code, body in many():
+            await ask_leader(
+                world.mq.instance, "broker-a", DEFAULT_TOPIC, code, EMPTY, body=orjson.dumps(body)
+            )
+        for page in ("", "topics", "groups", "messages", "clients", "dead"):
+            wanted = {"topics": "topic-00000", "groups": "group-000"}.get(page, PAGES[page])
+            found = await look(tab, world.base, page, wanted, WIDE, False, parts[1])
+            paints = await tab.evaluate(
+                "performance.getEntriesByName('first-contentful-paint').map((one) => one.startTime)"
+            )
+            print(f"{page or 'overview'}: first paint {paints} ms, {tab.received} bytes")
+            if found:
+                wrong[page] = found
+    assert wrong == {}
+
+
+def many() -> Iterator[tuple[int, dict[str, Any]]]:
+    """Requests that make them, some hundreds in each: code and JSON."""
+    for first in range(0, 10_000, 500):
+        topics = [
+            {"topicName": f"topic-{n:05}", "readQueueNums": 4, "writeQueueNums": 4, "perm": 6}
+            for n in range(first, first + 500)
+        ]
+        yield RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, {"topicConfigList": topics}
+    for first in range(0, 1_000, 200):
+        groups = [{"groupName": f"group-{n:03}"} for n in range(first, first + 200)]
+        yield RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, {"groupConfigList": groups}
