@@ -3,6 +3,7 @@
     start   lock · log · derived state · replica ║ client port · replica takes part · name servers
     stop    hand leadership over · tell clients · name servers · client port · state saved · replica
 
+The client port of a node that comes back opens when a leader is known (client_ports.py).
 Nothing acknowledged depends on a clean stop; it makes the next start and the others' takeover
 quick.
 """
@@ -20,6 +21,7 @@ import socket
 from typing import Any
 
 from cluster.broker.admin_state import snapshot
+from cluster.broker.client_ports import ClientPorts
 from cluster.broker.components import BrokerComponents
 from cluster.broker.config import BrokerConfig
 from cluster.broker.kernel.apply.log_beginning import LogBeginning
@@ -131,12 +133,15 @@ class BrokerNode:
         stack.push_async_callback(self._save, parts, driver)
         stack.push_async_callback(parts.server.close)
         stack.push_async_callback(parts.links.close)
-        stack.push_async_callback(self._hear_no_more, parts)
+        stack.push_async_callback(self._take_no_more, parts)
         stack.callback(parts.topic_routes.close)
-        await parts.server.start(bound)
+        ports = ClientPorts(parts.server, parts.leadership, self._owned)
+        stack.push_async_callback(ports.close)
+        ports.add(bound)
         if self.config.relay_port:
-            relay = bind(self.config.listen_host, self.config.relay_port)
-            await parts.server.start(relay, relays=True)
+            ports.add(bind(self.config.listen_host, self.config.relay_port), relays=True)
+        was_here = driver.hard.state.term > 0
+        await ports.start(comes_back=was_here and len(self.raft.peers) > 1)
         await driver.start()
         self._owned.when_done(driver.failed, lambda failed: self._fail(failed.result()))
         await stack.enter_async_context(parts.admin.running())
@@ -283,12 +288,12 @@ class BrokerNode:
             parts.router.leaving.update(going)
             await asyncio.sleep(self.config.drain_seconds)
 
-    async def _hear_no_more(self, parts: BrokerComponents) -> None:
-        """Take no request any more, and wait for the sends that were passed on.
+    async def _take_no_more(self, parts: BrokerComponents) -> None:
+        """Refuse requests, and wait for the sends that were passed on before.
 
-        Just before the connections are reset: meanwhile a client waits for what it sends.
+        Just before the connections are reset: until then requests are passed on.
         """
-        await parts.server.hear_no_more()
+        await parts.server.take_no_more()
         for _ in range(ANSWERS_LOOKS_MAX if self._is_clean else 0):
             if not parts.links.open_sends:
                 break

@@ -6,6 +6,7 @@ Source: docs/spec/remoting.md 1.
 from __future__ import annotations
 
 import asyncio
+import functools
 import socket
 import struct
 
@@ -14,12 +15,14 @@ import pytest
 from cluster.broker.kernel.net.connection import ClientConnection
 from cluster.broker.kernel.net.server import bind
 from cluster.limits.partial_frames import PartialFrames
-from cluster.protocol.codes import RequestCode
-from cluster.protocol.frames import Frame, encode_frame
+from cluster.protocol.codes import RequestCode, ResponseCode
+from cluster.protocol.frames import Frame, decode_frame, encode_frame
+from tests.cluster.protocol.test_raw_sends import java
 from tests.waiting import within
 
 from .conftest import MakeBrokers
 from .harness import bodies, until
+from .test_relay_port import RELAY_PORT, end_of_queue, relay_of
 
 
 @pytest.mark.parametrize(
@@ -254,23 +257,58 @@ async def test_a_client_that_sends_no_more_still_gets_its_answers(
         writer.close()
 
 
-async def test_a_node_that_stops_resets_connections_and_takes_no_more_requests(
-    make_brokers: MakeBrokers,
+@pytest.mark.parametrize("relays", [False, True])
+async def test_a_node_that_stops_refuses_requests_and_resets_connections(
+    make_brokers: MakeBrokers, relays: bool
 ) -> None:
-    """What a client sends at that moment gets no answer; it has to hear of that at once."""
-    async with make_brokers() as brokers:
-        leader = await brokers.leader()
-        ext = {"topic": "T", "queueId": "0"}
-        request = encode_frame(Frame(RequestCode.GET_MAX_OFFSET, 7, ext))
-        reader, writer = await asyncio.open_connection(*leader.address.split(":"))
-        writer.write(request)
-        (size,) = struct.unpack(">i", await within(reader.readexactly(4), "an answer"))
-        await reader.readexactly(size)
-        await leader.parts.server.hear_no_more()
-        writer.write(request)
+    """Code 14 sends a stock client elsewhere at once; without an answer it would wait for one."""
+    async with make_brokers(3, relay_port=RELAY_PORT) as brokers:
+        leader, node = await brokers.leader(), await brokers.follower()
+        host, _, port = (relay_of(node) if relays else node.address).rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        get_max = encode_frame(Frame(RequestCode.GET_MAX_OFFSET, 8, {"topic": "T", "queueId": "0"}))
+        for code in (0, ResponseCode.SERVICE_NOT_AVAILABLE):
+            writer.write(java(opaque=7))
+            assert (await answer(reader)).code == code
+            end = end_of_queue(leader)
+            await node.parts.server.take_no_more()
+        writer.write(java(flag=2) + get_max)
+        refused = await answer(reader)
+        assert refused.code == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert refused.opaque == 8, "a one-way send has no answer"
+        assert refused.ext["leader"] == leader.address
+        assert end_of_queue(leader) == end, "nothing of it was done"
         with pytest.raises(OSError, match="onnect"):
-            await within(asyncio.open_connection(*leader.address.split(":")), "the refusal")
-        await leader.parts.server.close()
+            await within(asyncio.open_connection(host, int(port)), "the refusal")
+        await node.parts.server.close()
         with pytest.raises(ConnectionResetError):
             await within(reader.read(), "the reset")
         writer.close()
+
+
+async def answer(reader: asyncio.StreamReader) -> Frame:
+    size = await within(reader.readexactly(4), "an answer")
+    return decode_frame(size + await reader.readexactly(int.from_bytes(size)))
+
+
+async def test_a_node_that_comes_back_takes_no_connection_before_a_leader_is_known(
+    make_brokers: MakeBrokers,
+) -> None:
+    """A stock client that still has it in its routes goes on to another node at once."""
+    async with make_brokers(3, relay_port=RELAY_PORT) as brokers:
+        for number in range(3):
+            await brokers.stop_node(number)
+        node = await brokers.start_node(0)
+        for address in (node.address, relay_of(node)):
+            with pytest.raises(OSError, match="onnect"):
+                await within(asyncio.open_connection(*address.split(":")), "the refusal")
+        await brokers.start_node(1)
+        await brokers.leader()
+        for address in (node.address, relay_of(node)):
+            await until(functools.partial(listens, address), "its client port is open")
+
+
+def listens(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    with socket.socket() as line:
+        return line.connect_ex((host, int(port))) == 0

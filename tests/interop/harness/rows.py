@@ -28,7 +28,7 @@ from .running import Facts, Program, started
 
 LOOK_SECONDS, AFTER_LOOK_SECONDS, FAULT_SECONDS = 30.0, 8.0, 30.0
 # Until every JVM of a batch is at its start moment, on two cores that others use too.
-START_SECONDS, WARM_SECONDS = 15.0, 4.0
+START_SECONDS, WARM_SECONDS = 25.0, 4.0
 
 
 @dataclass(frozen=True, slots=True)

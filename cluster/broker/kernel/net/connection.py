@@ -152,7 +152,7 @@ class ClientConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self.address = ""
         self.born_host = pack_host(NO_HOST)
-        self.closed = self._holds = self._is_deaf = False
+        self.closed = self._holds = False
         self.greeting: LinkAcceptor | None = None
         self.forwarded_by: str | None = None
         self.link_term: int | None = None
@@ -206,7 +206,7 @@ class ClientConnection(asyncio.Protocol):
         self._owner.closed(self)
 
     def data_received(self, data: bytes) -> None:
-        if self.closed or self._is_deaf:
+        if self.closed:
             return
         self.heard_at = self._owner.now()
         self._requests.read(data)
@@ -268,10 +268,6 @@ class ClientConnection(asyncio.Protocol):
         except (OSError, ValueError):
             return False
         return int.from_bytes(waiting, sys.byteorder) == 0
-
-    def hear_no_more(self) -> None:
-        """Drop later requests; the connection is cut soon, and the client asks elsewhere then."""
-        self._is_deaf = True
 
     # -- in ----------------------------------------------------------------------------------------
 

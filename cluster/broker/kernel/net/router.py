@@ -130,8 +130,8 @@ class Router:
     def _sends(
         self, connection: ClientConnection, requests: Sequence[SendRequest], expired: bool
     ) -> None:
-        if self.leaving and self._told_to_go(connection):
-            self._refuse_all(connection, requests, self._stops())
+        if self.leaving and (told := self._goes_away(connection)):
+            self._refuse_all(connection, requests, told)
             return
         ordered = expired or not self._leadership.is_releasing
         if ordered and self._leadership.leads:
@@ -154,7 +154,7 @@ class Router:
     def _refuses(self, connection: ClientConnection) -> ClusterError | None:
         """Why no send is taken. A link is for one leadership only (in_doubt.py)."""
         if connection.link_term not in (None, self._leadership.term):
-            return NotLeader("", self._leader_address())
+            return self.leads_not()
         return self._refuse_sends()
 
     def _hold(self, connection: ClientConnection, retry: Retry, size: int) -> bool:
@@ -177,7 +177,7 @@ class Router:
 
     def _forward_sends(self, connection: ClientConnection, requests: Sequence[SendRequest]) -> None:
         if connection.forwarded_by is not None:
-            self._refuse_all(connection, requests, NotLeader("", self._leader_address()))
+            self._refuse_all(connection, requests, self.leads_not())
             return
         for request in requests:
             try:
@@ -194,15 +194,16 @@ class Router:
         for request in requests:
             self._produce.refuse(connection, request, error)
 
-    def _told_to_go(self, connection: ClientConnection) -> bool:
+    def _goes_away(self, connection: ClientConnection) -> ClusterError | None:
         """Once per connection; what it asks again, on that or another one, is served."""
         if connection not in self.leaving:
-            return False
+            return None
         self.leaving.discard(connection)
-        return True
-
-    def _stops(self) -> ClusterError:
         return PlannedMove("this node stops; connect again and ask again")
+
+    def leads_not(self) -> ClusterError:
+        """For a request that is not done here. It names the leader, where that is another node."""
+        return NotLeader("", None if self._leadership.leads else self._leader_address())
 
     def _nobody_leads(self) -> ClusterError:
         return ServiceNotAvailable("no leader can be reached at the moment; try again shortly")
@@ -230,8 +231,8 @@ class Router:
         except ClusterError as error:
             self._refuse(connection, frame, error)
             return
-        if self.leaving and not frame.is_oneway and self._told_to_go(connection):
-            call.refuse(self._stops())
+        if self.leaving and not frame.is_oneway and (told := self._goes_away(connection)):
+            call.refuse(told)
             return
         call.guarded(lambda: self._serve(call, checked=connection.forwarded_by is not None))
 
@@ -318,7 +319,7 @@ class Router:
 
     def _forward(self, connection: ClientConnection, frame: Frame) -> None:
         if connection.forwarded_by is not None:
-            raise NotLeader("", self._leader_address())
+            raise self.leads_not()
         self._links.send(connection, frame, self._leadership.leader, self.again)
 
     def ask_again(self, connection: ClientConnection, frame: Frame) -> None:
@@ -330,7 +331,7 @@ class Router:
         route = self.routes[frame.code]
         anywhere = route.who is Who.ANYWHERE and frame.code not in PULL_CODES | SEND_CODES
         if anywhere or connection.forwarded_by is not None:
-            self._refuse(connection, frame, NotLeader("", self._leader_address()))
+            self._refuse(connection, frame, self.leads_not())
         else:
             self.again(connection, [frame], not self._leadership.leads)
 

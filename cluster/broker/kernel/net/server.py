@@ -1,11 +1,17 @@
-"""The client port: accepts connections, counts them, closes idle ones."""
+"""The client port: accepts connections, counts them, closes idle ones.
+
+A node that stops refuses requests before it resets its connections: they are not done here, and it
+names the node that leads. Stock clients get code 14, on which they try a send again at once
+(retryResponseCodes of Java 4.9.8 to 5.5.0; needRetryCode of Go 2.1.2), Java on another broker name.
+Without an answer they would wait for one until the reset.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from cluster.broker.config import BrokerConfig
 from cluster.broker.kernel.net.connection import ClientConnection, costs_connection
@@ -13,10 +19,10 @@ from cluster.broker.kernel.net.router import Router
 from cluster.limits import descriptors
 from cluster.limits.fair_turns import Neighbours
 from cluster.limits.partial_frames import PartialFrames
-from cluster.protocol.codes import understands_go_away
-from cluster.protocol.frames import Frame
+from cluster.protocol.codes import RequestCode, understands_go_away
+from cluster.protocol.frames import Frame, refusal
 from cluster.protocol.raw_sends import RawSend
-from cluster.protocol.send import SEND_CODES, SendRequest
+from cluster.protocol.send import SEND_CODES, SendRequest, to_frame
 from cluster.security.tls import listening
 from dledger.config import TlsMode
 from dledger.runtime.complaints import Complaints
@@ -63,6 +69,7 @@ class ClientServer:
         self._config, self._router, self._owned, self._left = config, router, owned, left
         self._guarded = guarded
         self._servers: list[asyncio.Server] = []
+        self._stops = False
         self.connections: set[ClientConnection] = set()
         self.refused = self.relayed = 0
         self.partial_frames = PartialFrames(now=owned.time)
@@ -90,11 +97,10 @@ class ClientServer:
         for server in self._servers:
             await stop_listening(server)
 
-    async def hear_no_more(self) -> None:
-        """Take no connection and no request; answers are still written."""
+    async def take_no_more(self) -> None:
+        """Take no connection, and refuse requests; answers to earlier ones are still written."""
+        self._stops = True
         await self.stop_listening()
-        for connection in self.connections:
-            connection.hear_no_more()
 
     async def close(self) -> None:
         """End every connection, after what is buffered is written.
@@ -102,7 +108,7 @@ class ClientServer:
         They are reset: what a client has just sent gets no answer, and a Netty client tries it
         elsewhere only then (connection.py).
         """
-        await self.hear_no_more()
+        await self.take_no_more()
         if self.connections:
             await asyncio.sleep(CLOSE_SECONDS)
         for connection in list(self.connections):
@@ -160,18 +166,34 @@ class ClientServer:
         costs_connection(self._owned, connection, step)
 
     def sends(self, connection: ClientConnection, requests: Sequence[SendRequest]) -> None:
-        self._router.sends(connection, requests)
+        if self._stops:
+            self._refuse(connection, map(_whole, requests))
+        else:
+            self._router.sends(connection, requests)
 
     def relayed_sends(
         self, connection: ClientConnection, sends: Sequence[SendRequest | RawSend]
     ) -> None:
         """Sends that came to the relay port, counted as such."""
+        if self._stops:
+            self._refuse(connection, map(_whole, sends))
+            return
         self.relayed += len(sends)
         self._router.relayed.take(connection, sends)
 
     def request(self, connection: ClientConnection, frame: Frame) -> None:
+        if self._stops:
+            self._refuse(connection, [frame])
+            return
         self.relayed += connection.is_relay and frame.code in SEND_CODES
         self._router.request(connection, frame)
+
+    def _refuse(self, connection: ClientConnection, frames: Iterable[Frame]) -> None:
+        """This node stops. A peer that opens a link has no answer but the reset."""
+        for frame in frames:
+            asks = not (frame.is_oneway or frame.is_response)
+            if asks and frame.code != RequestCode.FORWARD_HELLO:
+                connection.answer(refusal(frame, self._router.leads_not()))
 
     def in_next_turn(self, step: Callable[[], None]) -> object:
         return self._owned.call_soon(step)
@@ -185,3 +207,7 @@ class ClientServer:
 
     def now(self) -> float:
         return self._owned.time()
+
+
+def _whole(send: SendRequest | RawSend) -> Frame:
+    return send.read() if isinstance(send, RawSend) else to_frame(send)

@@ -6,6 +6,7 @@ import java.io.FileOutputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.io.PrintWriter;
+import java.time.LocalTime;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -31,7 +32,8 @@ import org.apache.rocketmq.client.producer.SendStatus;
  *            fast   the same; from now on without the pause
  *            slow   the same; from now on with it
  *            stop   no more sends; all are answered, or 20 s are over: the last line, and the end
- *   a line:  {"acked":n,"failed":n,"relayed":n,"gap_ms":longest,"open":n,"twice":n,"errors":[…]}
+ *   a line:  {"acked":n,"failed":n,"relayed":n,"gap_ms":longest,"gap_ended_at":time of day,
+ *            "open":n,"twice":n,"errors":[…]}
  *            open: sends without an answer; twice: callbacks that were called again
  *   FILE:    the number of each message that was acknowledged, a line each; it is the body
  * </pre>
@@ -53,6 +55,7 @@ public final class DeadNode {
     private int twice;
     private long lastAt = System.currentTimeMillis();
     private long gap;
+    private LocalTime gapEndedAt = LocalTime.now();
 
     private DeadNode(String nameserver, String topic, String file, long pause) throws Exception {
         fixture = new Fixture(nameserver, topic);
@@ -141,7 +144,10 @@ public final class DeadNode {
             return;
         }
         long now = System.currentTimeMillis();
-        gap = Math.max(gap, now - lastAt);
+        if (now - lastAt > gap) {
+            gap = now - lastAt;
+            gapEndedAt = LocalTime.now();
+        }
         lastAt = now;
         open--;
         acked++;
@@ -153,7 +159,7 @@ public final class DeadNode {
         open--;
         failed++;
         if (errors.size() < ERRORS_MAX) {
-            errors.add(java.time.LocalTime.now() + " " + error);
+            errors.add(LocalTime.now() + " " + error + " <- " + error.getCause());
         }
     }
 
@@ -163,6 +169,7 @@ public final class DeadNode {
         facts.put("failed", failed);
         facts.put("relayed", relayed);
         facts.put("gap_ms", Math.max(gap, System.currentTimeMillis() - lastAt));
+        facts.put("gap_ended_at", gapEndedAt.toString());
         facts.put("open", open);
         facts.put("twice", twice);
         facts.put("errors", new ArrayList<Object>(errors));
@@ -180,6 +187,7 @@ public final class DeadNode {
     public static void main(String[] arguments) throws Exception {
         PrintStream answers = new PrintStream(new FileOutputStream(FileDescriptor.out), true, "UTF-8");
         System.setOut(System.err);
+        Fixture.prepare(arguments[0]);
         Thread.sleep(Math.max(0, Long.parseLong(arguments[2]) - System.currentTimeMillis()));
         long pause = Long.parseLong(arguments[6]);
         DeadNode run = new DeadNode(arguments[0], arguments[1], arguments[3], pause);

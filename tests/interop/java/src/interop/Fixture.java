@@ -85,6 +85,22 @@ final class Fixture implements AutoCloseable {
         return consumer;
     }
 
+    /**
+     * Before a program waits for its moment: load a client's classes, as many programs that do so at
+     * one moment are slow, and end the process when main fails, as a client's threads go on.
+     */
+    static void prepare(String nameserver) throws Exception {
+        Thread.currentThread().setUncaughtExceptionHandler((main, error) -> {
+            error.printStackTrace();
+            Runtime.getRuntime().halt(1);
+        });
+        DefaultMQProducer producer = new DefaultMQProducer("Warm");
+        producer.setInstanceName("warm");
+        producer.setNamesrvAddr(nameserver);
+        producer.start();
+        producer.shutdown();
+    }
+
     void start(DefaultMQPushConsumer consumer) throws Exception {
         consumer.start();
         closeLater(consumer::shutdown);
