@@ -8,6 +8,7 @@ from chaos.mutants.patch import Patch
 _SESSIONS = "tests/dledger/machine/test_sessions.py::"
 _SIMULATED = "tests/chaos/testing/test_simulated.py::test_an_object_is_right_under_faults"
 _RESULTS = "tests/dledger/machine/test_results.py::"
+_LATE = "tests/dledger/machine/test_late.py::"
 _NODE = "tests/dledger/machine/test_node.py::"
 _AGREEMENT = "tests/dledger/machine/test_agreement.py::"
 _KV_LEASES = "tests/dledger/objects/test_kv_model.py::"
@@ -192,5 +193,25 @@ MACHINES = (
             "",
         ),
         tests=(_SIMULATED,),
+    ),
+    Mutant(
+        "the-number-of-a-late-command-is-not-held-back",
+        ("R8",),
+        _one(
+            "dledger.machine.outstanding",
+            "        return min([otherwise, *(late.sequence for late in self.waiting())])\n",
+            "        return otherwise\n",
+        ),
+        tests=(_LATE + "test_it_holds_the_lowest_number_back_while_it_has_no_result",),
+    ),
+    Mutant(
+        "a-late-command-outlives-a-session-that-a-state-has-lost",
+        ("R8",),
+        _one(
+            "dledger.machine.proposer",
+            "            elif gone and late.one.maybe:\n",
+            "            elif False:\n",
+        ),
+        tests=(_LATE + "test_a_state_that_lost_its_session_leaves_it_unknown",),
     ),
 )
