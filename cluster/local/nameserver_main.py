@@ -13,6 +13,8 @@ from cluster.nameserver.kv_config import LocalKvConfig
 from cluster.nameserver.listen import NameServerConfigError, check_reach, parse_listen
 from cluster.nameserver.server import NameServer
 from cluster.nameserver.used_seals import FILE_NAME
+from cluster.settings.namesrv_keys import NamesrvConf, read_namesrv_conf
+from cluster.settings.settings import SettingsError
 
 if TYPE_CHECKING:
     from cluster.nameserver.replicated_kv import ReplicatedKvConfig
@@ -87,13 +89,18 @@ def arguments_of(program: str | None = None) -> argparse.ArgumentParser:
     """The options of a name server. `program`: its name in the help."""
     arguments = service.parser("Run one name server.", program)
     arguments.add_argument(
-        "--listen", required=True, metavar="HOST:PORT", help="where clients and brokers dial"
+        "--listen", metavar="HOST:PORT", help="where clients and brokers dial; needed"
+    )
+    arguments.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="RocketMQ's namesrv.conf for --listen, --warm-up and --kv-folder; options count more",
     )
     # In a local cluster the brokers start with the name server: nothing is to be waited for.
     arguments.add_argument(
         "--warm-up",
         type=float,
-        default=0.0,
         metavar="SECONDS",
         help="answer that little is known yet for so long, until brokers have registered",
     )
@@ -125,6 +132,17 @@ def main(given: Sequence[str] | None = None, program: str | None = None) -> int:
     """Run it in the foreground until SIGTERM; returns the exit code. `given`: instead of argv."""
     arguments = arguments_of(program)
     options = arguments.parse_args(given)
+    try:
+        conf = read_namesrv_conf(options.config) if options.config else NamesrvConf()
+    except OSError as error:
+        arguments.error(f"{options.config} cannot be read: {error.strerror}; name another file")
+    except SettingsError as error:
+        arguments.error(str(error))
+    for name in ("listen", "warm_up", "kv_folder"):
+        if getattr(options, name) is None:
+            setattr(options, name, getattr(conf, name))
+    if options.listen is None:
+        arguments.error("--listen is needed; give HOST:PORT, or --config with listenPort")
     if options.tls_enforced and not (options.tls_certificate and options.tls_key):
         arguments.error("--tls-enforced needs --tls-certificate and --tls-key")
 

@@ -6,6 +6,7 @@ import inspect
 from collections import defaultdict
 
 from cluster.reference.markdown import code, table
+from cluster.settings import namesrv_keys
 from cluster.settings.docs import SettingDoc, describe
 from cluster.settings.node import SECTIONS
 from cluster.settings.rocketmq_keys import DURABILITY_OF_FLUSH, FIXED, REFUSED, SAME
@@ -42,7 +43,7 @@ def settings_md() -> str:
     for name, key in _TRANSLATED.items():
         theirs[name].append(key)
     sections = [_section(name, kind, theirs) for name, kind in SECTIONS.items()]
-    return _HEAD + "\n".join([*sections, _fixed()])
+    return _HEAD + "\n".join([*sections, _fixed(), _namesrv()])
 
 
 def _section(name: str, kind: type, theirs: dict[str, list[str]]) -> str:
@@ -82,4 +83,14 @@ def _fixed() -> str:
         + table(
             ("key", "why, or what to do instead"), [(code(k), why) for k, why in REFUSED.items()]
         )
+    )
+
+
+def _namesrv() -> str:
+    known = ", ".join(map(code, namesrv_keys.KEYS))
+    rows = [(code(key), why) for key, why in namesrv_keys.REFUSED.items()]
+    return (
+        "## namesrv.conf\n\nA name server takes the file by `dledger nameserver --config FILE`, "
+        f"for its options `--listen`,\n`--warm-up` and `--kv-folder`. Keys: {known}. Refused:\n\n"
+        + table(("key", "why"), rows)
     )

@@ -10,6 +10,8 @@ no effect is worse than an error. All such lines of a file are told at once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from cluster.settings.settings import Settings, SettingsError, unknown_key
 from dledger.producers.durability import Durability
 
@@ -90,6 +92,21 @@ DURABILITY_OF_FLUSH = {
 
 def read_broker_conf(settings: Settings, text: str, file: str) -> None:
     """Add every line. Raises SettingsError that names all lines without a meaning here."""
+
+    def take(key: str, value: str, origin: str) -> None:
+        for name, translated in translate(settings, key, value, origin):
+            section, _, own = name.partition(".")
+            settings.add(section, own, translated, origin)
+
+    each_line(text, file, take)
+
+
+def each_line(text: str, file: str, take: Callable[[str, str, str], None]) -> None:
+    """Call `take(key, value, origin)` for each line of a file with key=value lines.
+
+    Raises SettingsError that names all lines which are not of that form, or which `take` refuses by
+    a SettingsError of its own.
+    """
     wrong: list[SettingsError] = []
     for number, line in enumerate(text.splitlines(), 1):
         line = line.strip()
@@ -100,9 +117,7 @@ def read_broker_conf(settings: Settings, text: str, file: str) -> None:
         try:
             if not equals:
                 raise SettingsError(f"{origin}: {line!r} is not of the form key=value; write it so")
-            for name, translated in translate(settings, key, value, origin):
-                section, _, own = name.partition(".")
-                settings.add(section, own, translated, origin)
+            take(key, value, origin)
         except SettingsError as error:
             wrong.append(error)
     if len(wrong) == 1:
