@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from cluster.commands.registry import WholeHelpGroup
+from cluster.commands.registry import LazyGroup
 
 USAGE = 254
 HARNESS = 255
@@ -55,5 +55,5 @@ class JudgingCommand(_Judging):
     """One command."""
 
 
-class JudgingGroup(_Judging, WholeHelpGroup):
-    """A group of them."""
+class JudgingGroup(_Judging, LazyGroup):
+    """A group of them, which are imported when they are called."""

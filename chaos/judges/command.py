@@ -31,7 +31,7 @@ BUILT = Path(__file__).resolve().parents[2] / ".tools" / "judges"
 @click.option("--seconds", type=DURATION, default=60.0, show_default=True, help="Patience.")
 @report_option
 def porcupine(target: Path, seconds: float, output: str) -> None:
-    """Let porcupine judge a run's appends and reads, with and without the final logs (needs Go)."""
+    """Let porcupine judge a run's appends and reads, with and without final logs (needs Go)."""
     if wrong := wrong_with(target)[0]:
         click.echo(f"unknown: {'; '.join(wrong)}", err=True)
         sys.exit(Word.UNKNOWN.value)

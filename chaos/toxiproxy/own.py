@@ -7,14 +7,14 @@ import contextlib
 import threading
 from collections.abc import Iterator
 
-from chaos.toxiproxy.server import ToxicServer
-
 START_SECONDS_MAX = 10.0
 
 
 @contextlib.contextmanager
 def running(seed: int = 0) -> Iterator[str]:
     """The URL of our server, which runs for as long as the context lasts. Raises OSError."""
+    from chaos.toxiproxy.server import ToxicServer  # aiohttp is 0.4 s that other runs need not wait
+
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="toxiproxy")
     thread.start()
