@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import re
+import tomllib
 from importlib.metadata import entry_points, packages_distributions
 from pathlib import Path
 
@@ -29,3 +31,10 @@ def test_the_command_and_its_plug_ins_resolve() -> None:
     assert callable(command.load())
     for point in entry_points(group="dledger.commands"):
         assert point.load()
+
+
+def test_pip_installs_the_groups_that_uv_installs() -> None:
+    """Both ways of scripts/_env make an environment in which every gate runs."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    by_pip = re.findall(r"--group (\w+)", (ROOT / "scripts/_env").read_text("utf-8"))
+    assert sorted(by_pip) == sorted(project["tool"]["uv"]["default-groups"])
