@@ -226,7 +226,7 @@ public final class DeadKinds {
     public static void main(String[] arguments) throws Exception {
         PrintStream answers = new PrintStream(new FileOutputStream(FileDescriptor.out), true, "UTF-8");
         System.setOut(System.err);
-        Fixture.prepare(arguments[0]);
+        Fixture.prepare(arguments[0], arguments[1]);
         Thread.sleep(Math.max(0, Long.parseLong(arguments[2]) - System.currentTimeMillis()));
         DeadKinds run = new DeadKinds(arguments[0], arguments[1], arguments[3], arguments[4]);
         long pause = Long.parseLong(arguments[6]);

@@ -23,6 +23,7 @@ import org.apache.rocketmq.remoting.RPCHook;
 
 /** One scenario's topic, group names and clients; closes the clients at the end. */
 final class Fixture implements AutoCloseable {
+    private static final int PREPARE_ATTEMPTS_MAX = 10;
     /** A rebalance takes up to 20 s, a check of a transaction up to 36 s. */
     static final long WAIT_SECONDS_MAX = 60;
     private static final AtomicInteger INSTANCES = new AtomicInteger();
@@ -86,10 +87,11 @@ final class Fixture implements AutoCloseable {
     }
 
     /**
-     * Before a program waits for its moment: load a client's classes, as many programs that do so at
-     * one moment are slow, and end the process when main fails, as a client's threads go on.
+     * Before a program waits for its moment: look at a route, and so load a client's classes. Many
+     * programs that do so at one moment are too slow for the limit of 3 s. The process ends when
+     * main fails, although a client's threads go on.
      */
-    static void prepare(String nameserver) throws Exception {
+    static void prepare(String nameserver, String topic) throws Exception {
         Thread.currentThread().setUncaughtExceptionHandler((main, error) -> {
             error.printStackTrace();
             Runtime.getRuntime().halt(1);
@@ -98,7 +100,20 @@ final class Fixture implements AutoCloseable {
         producer.setInstanceName("warm");
         producer.setNamesrvAddr(nameserver);
         producer.start();
+        for (int attempt = 1; !isRouteSeen(producer, topic); attempt++) {
+            if (attempt == PREPARE_ATTEMPTS_MAX) {
+                throw new IllegalStateException("no route of " + topic + " was seen");
+            }
+        }
         producer.shutdown();
+    }
+
+    private static boolean isRouteSeen(DefaultMQProducer producer, String topic) {
+        try {
+            return !producer.fetchPublishMessageQueues(topic).isEmpty();
+        } catch (Exception late) {
+            return false;
+        }
     }
 
     void start(DefaultMQPushConsumer consumer) throws Exception {
