@@ -19,7 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from scripts.layers import again, machine, usage
+from scripts.layers import again, machine, scratch, usage
 from scripts.layers.again import Flaky
 from scripts.layers.long_table import LongTable
 from scripts.layers.outcome import Counts, Failure
@@ -52,6 +52,7 @@ def _look_at_machine(
     """Step 1; adds to `environment` what tests are told of the machine."""
     for line in machine.end_what_earlier_runs_left(machine.found_processes()):
         print(f"== {line}", flush=True)
+    scratch.remove_those_of_ended_runs()
     machine.require_room(wanted.name)
     machine.sign(environment)
     speed = machine.measure(WORKERS)

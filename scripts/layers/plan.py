@@ -10,7 +10,7 @@ something, whole suites of foreign clients.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Layer:
     the name of one test can be added to run it by itself. `beside`: the steps behind this one run
     at the same time; they make way for it, unless it is itself `nice`. `after`: names of steps
     beside, begun before, that have ended when this one begins. `is_quiet`: what it prints is shown
-    when it fails only.
+    when it fails only. `in_memory`: its tests' files may be in memory (scratch.py).
     """
 
     name: str
@@ -30,6 +30,7 @@ class Layer:
     beside: bool = False
     after: tuple[str, ...] = ()
     is_quiet: bool = False
+    in_memory: bool = False
 
     @property
     def tests(self) -> bool:
@@ -76,7 +77,9 @@ COLLECTED = Layer(
     ("pytest", "-n0", "--collect-only", "-qq", *SUITE_TESTS),
     is_quiet=True,  # a line for each file
 )
-SUITE = pytest_layer("suite", f"-n{WORKERS}", *SUITE_TESTS)
+# Nodes sync at every step and tests wait for it: on the disk a third of the time and a quarter of
+# the processor time of tests of brokers. The long layers are always on the disk.
+SUITE = replace(pytest_layer("suite", f"-n{WORKERS}", *SUITE_TESTS), in_memory=True)
 # Other people's programs, where they may be installed: while everything else is run.
 CLIENTS, SPARK_MADE = "set-up of clients", "set-up of Spark"
 # Not beside other tests: runs of tests without workers take the same addresses of this machine.

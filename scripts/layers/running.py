@@ -17,6 +17,7 @@ from pathlib import Path
 import psutil
 
 from scripts.layers import machine
+from scripts.layers import scratch as scratch_folders
 from scripts.layers.machine import ROOT
 from scripts.layers.outcome import Counts, Failure, of_report
 from scripts.layers.plan import Layer
@@ -78,9 +79,10 @@ class Runner:
         print(f"== {layer.name}", flush=True)
         started = time.monotonic()
         # All that a layer writes is below one folder, so that nothing is left when it has passed.
-        scratch = Path(tempfile.mkdtemp(prefix="dledger-"))
+        scratch = scratch_folders.make(in_memory=layer.in_memory)
         counts = self._counts_of(layer, scratch)
         if counts.failed:
+            scratch = scratch_folders.kept(scratch)
             (scratch / "failures.txt").write_text("".join(f"{one}\n" for one in counts.failures))
             print(f"== what the failed tests left is in {scratch}")
             self.scratch_kept.append(scratch)

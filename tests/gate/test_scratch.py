@@ -1,0 +1,84 @@
+"""Where a layer's tests write: in memory only with room to spare, and what must stay is on disk."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts.layers import scratch
+from scripts.layers.plan import LONG, SUITE
+
+
+@pytest.fixture
+def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that stands in for the file system in memory, which is asked for."""
+    folder = tmp_path / "memory"
+    folder.mkdir()
+    monkeypatch.setattr(scratch, "MEMORY", folder)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv(scratch.ASKED, "1")
+    return folder
+
+
+def test_only_the_suite_of_all_layers_writes_to_memory() -> None:
+    assert SUITE.in_memory
+    assert not any(layer.in_memory for layer in LONG)
+
+
+@pytest.mark.parametrize("room", [True, False])
+def test_folder_is_in_memory_where_there_is_room(
+    memory: Path, monkeypatch: pytest.MonkeyPatch, room: bool
+) -> None:
+    monkeypatch.setattr(scratch, "_memory_has_room", lambda: room)
+    assert (scratch.make(in_memory=True).parent == memory) is room
+    assert scratch.make().parent == memory.parent
+
+
+def test_folder_is_on_the_disk_unless_memory_is_asked_for(
+    memory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scratch, "_memory_has_room", lambda: True)
+    monkeypatch.delenv(scratch.ASKED)
+    assert scratch.make(in_memory=True).parent == memory.parent
+
+
+def test_memory_has_no_room_when_it_is_no_file_system_or_too_small(
+    memory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not scratch._memory_has_room()
+    monkeypatch.setattr(scratch, "MEMORY", Path("/dev/shm"))
+    monkeypatch.setattr(scratch, "FILES_MAX", 1 << 60)
+    assert not scratch._memory_has_room()
+
+
+def test_what_failed_tests_left_moves_to_the_disk(memory: Path) -> None:
+    left = memory / "dledger-1-x"
+    (left / "n0").mkdir(parents=True)
+    (left / "n0" / "log").write_bytes(b"entries")
+    (left / "current").symlink_to("n0")
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(os.path.relpath(left / "s"))
+        kept = scratch.kept(left)
+    assert kept.parent == memory.parent
+    assert (kept / "current" / "log").read_bytes() == b"entries"
+    assert (kept / "current").is_symlink()
+    assert not left.exists()
+    assert scratch.kept(kept) == kept
+
+
+def test_memory_of_a_run_that_has_ended_is_given_back(memory: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    gone, here, others = (
+        memory / name for name in (f"dledger-{ended.pid}-a", f"dledger-{os.getpid()}-b", "x-1-c")
+    )
+    for folder in (gone, here, others):
+        folder.mkdir()
+        (folder / "file").touch()
+    scratch.remove_those_of_ended_runs()
+    assert [folder.exists() for folder in (gone, here, others)] == [False, True, True]
