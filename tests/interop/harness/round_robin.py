@@ -25,6 +25,11 @@ class RoundRobin:
         self.opened = dict.fromkeys(behind, 0)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.CancelledError):  # all of it ends; streams log that
+            await self._pass_on(reader, writer)
+        writer.transport.abort()
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         first = next(self._turns)
         for number in range(len(self._behind)):
             address = self._behind[(first + number) % len(self._behind)]
@@ -36,12 +41,13 @@ class RoundRobin:
             self.opened[address] += 1
             ways = [_copy(reader, there[1]), _copy(there[0], writer)]
             tasks = [asyncio.ensure_future(way) for way in ways]
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in tasks:
-                task.cancel()
-            there[1].transport.abort()
-            break
-        writer.transport.abort()
+            try:
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                there[1].transport.abort()
+            return
 
     async def serve(self, address: str, is_up: threading.Event, over: asyncio.Event) -> None:
         host, _, port = address.rpartition(":")
@@ -61,10 +67,12 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 def round_robin(address: str, behind: Sequence[str]) -> Iterator[RoundRobin]:
     """Serves `address` from a thread until the block ends."""
     proxy, is_up, over = RoundRobin(behind), threading.Event(), asyncio.Event()
-    loop = asyncio.new_event_loop()
+    runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+    loop = runner.get_loop()
 
     def run() -> None:
-        loop.run_until_complete(proxy.serve(address, is_up, over))
+        with runner:  # it ends what is still open
+            runner.run(proxy.serve(address, is_up, over))
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
