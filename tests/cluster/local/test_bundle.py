@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tarfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,10 +19,16 @@ from cluster.local.profile import NoCluster
 PASSWORD = "correct horse battery staple"
 
 
-def made(tmp_path: Path) -> tuple[LocalCluster, dict[str, str]]:
+@pytest.fixture
+def hosts(new_address: Callable[[], str]) -> list[str]:
+    """Where no cluster runs, not even one of this machine's owner."""
+    return [new_address(), new_address()]
+
+
+def made(tmp_path: Path, hosts: Sequence[str]) -> tuple[LocalCluster, dict[str, str]]:
     """A stopped cluster whose node has logged a secret, and the texts of its bundle."""
     root, out = tmp_path / "local", tmp_path / "bundle.tar.gz"
-    cluster = LocalCluster.create(root, plan.plan(1))
+    cluster = LocalCluster.create(root, plan.plan(1, hosts))
     secret = cluster.profile.settings["raft.secret"]
     folder = cluster.folder("n0")
     folder.mkdir(parents=True, exist_ok=True)
@@ -40,11 +47,11 @@ def made(tmp_path: Path) -> tuple[LocalCluster, dict[str, str]]:
 
 
 def test_bundle_has_all_of_a_stopped_cluster_and_no_secret(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, hosts: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither those of the settings nor those of the environment, also within a log line."""
     monkeypatch.setenv("MY_PASSWORD", PASSWORD)
-    cluster, texts = made(tmp_path)
+    cluster, texts = made(tmp_path, hosts)
     secrets = [PASSWORD, *(cluster.profile.settings[name] for name in cluster.profile.settings)]
     assert len(secrets) > 2
     for name, text in texts.items():
@@ -60,8 +67,8 @@ def test_bundle_has_all_of_a_stopped_cluster_and_no_secret(
     assert json.loads(texts["bundle/profile.json"])["members"]
 
 
-def test_file_that_is_there_is_not_replaced(tmp_path: Path) -> None:
-    cluster, _ = made(tmp_path)
+def test_file_that_is_there_is_not_replaced(tmp_path: Path, hosts: list[str]) -> None:
+    cluster, _ = made(tmp_path, hosts)
     out = tmp_path / "bundle.tar.gz"
     before = out.read_bytes()
     found = CliRunner().invoke(dledger, ["bundle", str(out), "--root", str(cluster.root)])
