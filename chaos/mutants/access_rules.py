@@ -49,9 +49,9 @@ ACCESS = (
         ("R18",),
         (
             Patch(
-                "cluster.broker.kernel.net.router",
-                "access.caller_at_leader(connection.address, frame, connection.forwarded_by)\n",
-                "access.caller_before(connection.address, frame)\n",
+                "cluster.broker.kernel.net.callers",
+                "lambda asked: access.caller_at_leader(address, asked, peer)",
+                "lambda asked: access.caller_again(address, asked)",
             ),
         ),
         tests=(
@@ -257,8 +257,8 @@ ACCESS = (
         (
             Patch(
                 "cluster.broker.reactions",
-                "            self._access.spend_until(self._state.store_ms)\n",
-                "            pass\n",
+                "        self._access.spend_until(self._state.store_ms)\n",
+                "",
             ),
         ),
         tests=(f"{_SEALS}test_a_seal_of_a_clock_that_was_ahead_is_good_in_no_later_life",),
@@ -281,8 +281,8 @@ ACCESS = (
         (
             Patch(
                 "cluster.broker.kernel.net.router",
-                "        if access is not None:\n            access.judge_age(",
-                "        if False:\n            access.judge_age(",
+                "self._callers.judge_age(call.frame, self._leadership.leading_since)",
+                "pass",
             ),
         ),
         tests=(f"{_SEALS}test_a_seal_is_good_in_no_later_leadership",),

@@ -44,8 +44,8 @@ CHECKPOINTS = (
     ),
     _without(
         "bans-of-groups",
-        _STATE,
-        '"forbidden": self.groups.all_forbidden(),',
+        "subscription_groups",
+        '"forbidden": self.all_forbidden(),',
         '"forbidden": {},',
     ),
     _without(
@@ -55,6 +55,12 @@ CHECKPOINTS = (
         '"rows": [],',
     ),
     _without("the-feature-level", _STATE, '"level": self.level.value,', '"level": 0,', _LEVEL_TEST),
+    _without(
+        "accounts",
+        _STATE,
+        '**({"accounts": self.accounts.logged()} if len(self.accounts) else {}),',
+        "",
+    ),
     _without("locks", _STATE, '"locks": self.locks.rows(),', '"locks": [],'),
     _without(
         "request-modes",

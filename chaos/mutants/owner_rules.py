@@ -25,14 +25,14 @@ OWNERS = (
     _mutant(
         "anybody-may-use-a-producers-numbers",
         _OWNERS,
-        "        if self._in_force and self.owner(producer) not in (None, sender):\n",
+        "        if self._access.is_on and self.owner(producer) not in (None, sender):\n",
         "        if False:\n",
         f"{_BROKER}test_a_forged_pair_swallows_nothing[ask0]",
     ),
     _mutant(
         "an-owner-is-not-in-the-log",
         _OWNERS,
-        "        if self._in_force and self.owner(producer) is None:\n",
+        "        if self._access.is_on and self.owner(producer) is None:\n",
         "        if False:\n",
         f"{_BROKER}test_a_forged_pair_swallows_nothing[ask0]",
     ),
@@ -81,7 +81,7 @@ OWNERS = (
     _mutant(
         "what-is-asked-again-is-nobodys",
         "cluster.protocol.send",
-        "    if request.sender:\n",
+        "    if request.signed is not None:\n",
         "    if False:\n",
         f"{_BROKER}test_what_is_asked_again_says_whose_it_is",
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chaos.mutants.access_rules import ACCESS
+from chaos.mutants.account_rules import ACCOUNTS
 from chaos.mutants.broker_rules import BROKER
 from chaos.mutants.checker_rules import CHECKERS
 from chaos.mutants.checkpoint_rules import CHECKPOINTS
@@ -53,6 +54,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *WIRE,
     *BROKER,
     *ACCESS,
+    *ACCOUNTS,
     *OWNERS,
     *DELAYED_RULES,
     *POPS,

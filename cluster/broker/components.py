@@ -41,7 +41,7 @@ from cluster.broker.registration import Registrar
 from cluster.broker.transactions.outcomes import Outcomes
 from cluster.core.apply import AppliedState
 from cluster.core.groups import ClientRegistry
-from cluster.security.access_file import AccessFile
+from cluster.security.access_file import Access
 from dledger.runtime.owned import Owned
 
 
@@ -67,8 +67,7 @@ class BrokerComponents:
     disk: DiskSpace
     registry: ClientRegistry
     calls: ClientCalls
-    #: None: every client may do everything.
-    access: AccessFile | None
+    access: Access
     machine: BrokerMachine
     links: Links
     router: Router

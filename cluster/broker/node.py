@@ -30,6 +30,7 @@ from cluster.broker.kernel.environment import BrokerEnvironment
 from cluster.broker.kernel.net.server import bind
 from cluster.broker.peer_addresses import PeerAddresses
 from cluster.broker.wiring import wire
+from cluster.core.feature_level import LEVEL
 from commitlog.files.system import OS_FILES, FileSystem
 from commitlog.records import accel
 from commitlog.records.hosts import Host
@@ -193,6 +194,7 @@ class BrokerNode:
             bound = dataclasses.replace(
                 storage,
                 machine=parts.machine,
+                member=storage.member._replace(level=LEVEL),
                 applied=parts.derived.applied,
                 restore=self._state_sent,
                 noop_body=parts.machine.noop_body,

@@ -4,15 +4,17 @@ leader known or changed ─► links · registrations passed on again · name se
                             consumers that wait at the relay port
 leadership began        ─► lock leases · groups of connected consumers exist · store clock
 queue grew              ─► long polls
+accounts changed        ─► long polls and pops end, and are asked again
 topics changed          ─► name servers (the leader) · send targets
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from cluster.broker.config import BrokerConfig
 from cluster.broker.consume import Consume
+from cluster.broker.consume.long_poll import SuspendedPull
 from cluster.broker.kernel.apply.derived import DerivedStore
 from cluster.broker.kernel.apply.leader_tables import LeaderTables
 from cluster.broker.kernel.events.leadership import Leadership, Serving
@@ -22,6 +24,7 @@ from cluster.broker.kernel.net.server import ClientServer
 from cluster.broker.kernel.write.group_creation import ensure_group
 from cluster.broker.kernel.write.state_writer import StateWriter
 from cluster.broker.pop import Pop
+from cluster.broker.pop.waiting import Waiter
 from cluster.broker.produce import Produce
 from cluster.broker.registration import Registrar
 from cluster.core.apply import AppliedState
@@ -31,8 +34,10 @@ from cluster.errors import ClusterError
 from cluster.protocol.codes import VERSION_OWN, RequestCode
 from cluster.protocol.frames import FLAG_ONEWAY, Frame
 from cluster.protocol.headers import LeaderChangedNotice, encode
-from cluster.security.access_file import AccessFile
+from cluster.security.access_file import Access
 from dledger.runtime.owned import Owned
+
+ENDED_AT_ONCE = 1000  # requests that waited, in one turn
 
 
 class Reactions:
@@ -55,7 +60,7 @@ class Reactions:
         produce: Produce,
         consume: Consume,
         pop: Pop,
-        access: AccessFile | None,
+        access: Access,
         *,
         leader_address: Callable[[], str | None],
     ) -> None:
@@ -75,12 +80,12 @@ class Reactions:
         self._derived.changed.append(self._state_changed)
         self._leadership.on_change(self._leases_begin)
         self._leadership.on_change(self._role_changes)
+        self._access.on_change(self._accounts_changed)
 
     def leadership_began(self) -> None:
         """A leadership of this node may take requests from now on."""
         self._tables.clock.seen(self._state.store_ms)
-        if self._access is not None:
-            self._access.spend_until(self._state.store_ms)
+        self._access.spend_until(self._state.store_ms)
         self._pop.began()
         for group, _ in list(self._registry.consumer_groups()):
             if self._state.groups.get(group) is None:
@@ -111,6 +116,19 @@ class Reactions:
         self._tell_own_clients()
         if before[0] is not None:
             self._consume.notices.leader_changed(lambda: self._registrar.is_known(now[1]))
+
+    def _accounts_changed(self) -> None:
+        """Pulls and pops that wait end, so that they get no message by the rights of before."""
+        waiting = [*self._consume.polls.drop_all(), *self._pop.waits.drop_all()]
+        if waiting:
+            self._owned.call_soon(self._end_waits, waiting)
+
+    def _end_waits(self, waiting: Sequence[SuspendedPull | Waiter]) -> None:
+        for one in waiting[:ENDED_AT_ONCE]:
+            if not one.settled:
+                one.expire()
+        if waiting[ENDED_AT_ONCE:]:
+            self._owned.call_soon(self._end_waits, waiting[ENDED_AT_ONCE:])
 
     def _tell_own_clients(self) -> None:
         """31010 to clients of ours, so that they need not wait for their next look at the route."""

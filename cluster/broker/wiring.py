@@ -47,7 +47,7 @@ from cluster.core.filter_bits import FilterBits
 from cluster.core.groups import ClientRegistry
 from cluster.core.statistics import Statistics
 from cluster.core.topics import built_in_topics
-from cluster.security.access_file import access_of
+from cluster.security.access_file import Access
 from commitlog.delay_levels import parse_delay_levels
 from commitlog.queues.bloom import new_bloom_filter
 from commitlog.records.hosts import pack_host
@@ -113,7 +113,7 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
     subscriptions = Subscriptions(state, registry, auto_create_groups=config.auto_create_groups)
 
     # -- kernel: the way of requests ---------------------------------------------------------------
-    access = access_of(config.acl_file, now=now, now_ms=now_ms, not_before=appender.not_before)
+    access = _access(environment, state, appender)
     calls = ClientCalls(owned.call_later, environment.salt, owned.bound)
     links = Links(config, owned, leadership, applied=lambda: derived.applied)
     router = Router(
@@ -188,8 +188,9 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
         calls,
         disk,
         parts,
+        access,
         leader_address=leader_address,
-        retry=router.sends,
+        retry=router.sends_that_waited,
         ask_again=router.sends_again,
         interceptors=[*delay.interceptors, transactions.interceptor],
     )
@@ -215,7 +216,7 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
         consume.notices.client_closed(connection)
         consume.clients_left(registry.channel_closed(connection))
 
-    server = ClientServer(config, router, owned, left=connection_left, guarded=access is not None)
+    server = ClientServer(config, router, owned, left=connection_left, guarded=lambda: access.is_on)
     admin = Admin(
         environment,
         log,
@@ -319,6 +320,19 @@ def _state(config: BrokerConfig) -> AppliedState:
         built_in_topics(config.cluster_name, config.broker_name),
         half_checks=check_rule(config),
         delay_levels=parse_delay_levels(config.message_delay_level),
+    )
+
+
+def _access(environment: BrokerEnvironment, state: AppliedState, appender: Appender) -> Access:
+    """Accounts of the node's file and of the log. Raises AccountsError, OSError."""
+    config = environment.config
+    return Access(
+        config.acl_file,
+        state.accounts,
+        now=environment.owned.time,
+        now_ms=environment.clock.time_ms,
+        not_before=appender.not_before,
+        peers_prove=config.cluster_secret is not None,
     )
 
 

@@ -41,10 +41,10 @@ def check_accounts(file: str | None) -> None:
     if not file:
         return
     from cluster.core.access.accounts import AccountsError
-    from cluster.security.access_file import AccessFile
+    from cluster.security.access_file import Access
 
     try:
-        AccessFile(Path(file))
+        Access(Path(file))
     except (AccountsError, OSError) as error:
         raise SettingsError(f"broker.acl_file {file}: {error}") from None
 

@@ -57,6 +57,9 @@ COMMANDS: dict[str, Lazy] = {
     "dlq": Lazy("cluster.commands.dlq:dlq", "Dead letters: look, export, send again."),
     "schedule": Lazy("cluster.commands.waiting:schedule", "Delayed messages that wait."),
     "txn": Lazy("cluster.commands.waiting:txn", "Transactions without an outcome yet."),
+    "account": Lazy(
+        "cluster.commands.accounts:account", "Create, alter, list, import and delete accounts."
+    ),
     "inspect": Lazy("cluster.commands.inspect:inspect", "Read a stopped node's files."),
     "import": Lazy("cluster.commands.move:import_", "A RocketMQ store becomes a local cluster."),
     "export": Lazy("cluster.commands.move:export", "A stopped node's store for RocketMQ."),

@@ -13,7 +13,7 @@ Checkpoint (JSON, one object; cluster.broker.kernel.apply.checkpoint frames it w
      "locks":[[group,[[topic, queue, client],…]],…], "modes":[…],
      "producers":[…], "owners":[…], "departed":[…] (producer_rows.py),
      "ends":{"topic":[end of queue 0, …]}, "parked":{kind:…}, "log_start":address, "unreadable":n,
-     "level":n}
+     "level":n, "accounts":[row, …]}
 
 No committed record makes `apply` raise, at each start of each replica (R27): bodies, places, bytes
 without a meaning here are passed over, counted, and told to `complained`. Writers check before they
@@ -27,13 +27,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from cluster.core import producer_rows
+from cluster.core.access.account_table import AccountTable
 from cluster.core.applied_batch import ENTRY, Batch, Row, body_of
 from cluster.core.captured_state import CapturedState
 from cluster.core.delay.delayed import DelayedTable
 from cluster.core.delay.folds import DEFERRED_TOPICS, OP_TOPIC_FIELD, DeferredFolds, real_place
-from cluster.core.feature_level import FeatureLevel
+from cluster.core.feature_level import ACCOUNTS_LEVEL, FeatureLevel
 from cluster.core.internal_topics import (
     STATE_TOPICS,
+    AccountsChanged,
     DelaysPassed,
     GroupsChanged,
     HalvesChecked,
@@ -101,6 +103,7 @@ class AppliedState:
         self.locks = LockTable()
         self.modes = RequestModeTable()
         self.level = FeatureLevel()
+        self.accounts = AccountTable()
         self.producers = ProducerTable() if producers is None else producers  # empty is falsy
         self.applied, self.term = NO_INDEX, NO_TERM
         self.position, self.store_ms = 0, 0  # `position`: end of the record at `applied`
@@ -314,20 +317,19 @@ class AppliedState:
             self.producers.owned(change.producer, change.owner, store_ms)
         elif isinstance(change, LevelRaised):
             self.level.raised(change.level)
+        elif isinstance(change, AccountsChanged):
+            if self.level.value >= ACCOUNTS_LEVEL:  # an older node would pass it over, too
+                self.accounts.apply(change.put, change.delete)
         elif isinstance(change, DelaysPassed):
             self.delayed.passed(change.offsets, change.timers_ms)
         else:
             assert isinstance(change, GroupsChanged)
-            for bean in change.put:
-                self.groups.put(bean, store_ms)
+            self.groups.apply(change.put, change.delete, change.forbid, store_ms)
             for name in change.delete:
-                self.groups.delete(name, store_ms)
-                self.locks.delete_group(name)
-                self.modes.delete_group(name)
-                self.pop.delete_group(name)
+                for table in (self.locks, self.modes, self.pop):
+                    table.delete_group(name)
                 if change.clean_offset:
                     self.offsets.delete_group(name)
-            self.groups.forbid(change.forbid, store_ms)
 
     def to_checkpoint(self) -> bytes:
         """`capture`, encoded for `restore`."""
@@ -343,11 +345,7 @@ class AppliedState:
                 "term": self.term,
                 "position": self.position,
                 "store_ms": self.store_ms,
-                "groups": {
-                    "version": self.groups.version.to_json(),
-                    "rows": self.groups.logged(),
-                    "forbidden": self.groups.all_forbidden(),
-                },
+                "groups": self.groups.to_json(),
                 "locks": self.locks.rows(),
                 "modes": [row.to_json() for row in self.modes.rows()],
                 "offsets": {
@@ -360,6 +358,7 @@ class AppliedState:
                 "log_start": self.log_start,
                 "unreadable": self.unreadable,
                 "level": self.level.value,
+                **({"accounts": self.accounts.logged()} if len(self.accounts) else {}),
             },
         )
 
@@ -394,6 +393,7 @@ class AppliedState:
         producer_rows.restore(self.producers, value, ownerless=ownerless)
         self._ends = {topic.encode(): list(ends) for topic, ends in value["ends"].items()}
         self.deferred.restore(value["parked"])
+        self.accounts.restore(value.get("accounts", ()))  # not in those of earlier versions
         self.log_start = int(value.get("log_start", 0))  # not in those of earlier versions
         self.unreadable = int(value.get("unreadable", 0))
         self.applied, self.term = Index(value["applied"]), value["term"]

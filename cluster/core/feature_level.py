@@ -1,7 +1,12 @@
 """The feature level: which kinds of records this version understands, and the log may hold.
 
-    level 0     every kind of internal_topics.py and of the deferred folds
+    level 0     every kind of internal_topics.py but those below, and of the deferred folds
+    level 1     rmq_sys_dledger_accounts
     a mark      {"level":n} in rmq_sys_dledger_levels: kinds of level n may follow
+
+The mark is written by the first change that needs it, never by an upgrade alone, so that a group
+can go back to the version before until then. Which level a member understands it says in each hello
+(dledger/membership/handshake.py).
 
 A version that adds a kind, or a field that changes state, raises LEVEL, and a leader writes it only
 behind a mark of that level, which it writes when every member of the group understands it. A node
@@ -16,8 +21,11 @@ from typing import Final
 
 from dledger.errors import NodeFailed
 
-LEVEL: Final = 0
+LEVEL: Final = 1
 """The highest level that this version understands."""
+
+ACCOUNTS_LEVEL: Final = 1
+"""Of accounts in the log."""
 
 LEVEL_MAX: Final = 1_000_000
 

@@ -19,6 +19,8 @@ whitespace: one change has one byte form.
     rmq_sys_dledger_trims    {"position":p}: the log's files below that address are deleted (R16)
     rmq_sys_dledger_producers  {"owner":"access key","producer":"id"}: whose a producer id is from
                              here on; "": of senders without an account
+    rmq_sys_dledger_accounts  {"put":[row, ...],"delete":["access key", ...]}: accounts, with their
+                             secrets, in plain_acl.yml's shape; of feature level 1
     rmq_sys_dledger_levels   {"level":n}: kinds of feature level n may follow (feature_level.py)
 
 A crash leaves a record whole or not at all (the log's entries are). A body that does not parse, or
@@ -29,13 +31,24 @@ is appended; one that is in the log nevertheless is passed over by every replica
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from cluster.core.access.accounts import read_account
 from cluster.core.feature_level import LEVEL_MAX
+from cluster.core.record_json import (
+    UNREADABLE,
+    listed,
+    queue_id,
+    refuse_constant,
+    text_of,
+    texts,
+    whole,
+    why,
+)
 from cluster.core.request_modes import RequestMode
-from cluster.core.topics import TopicConfig
+from cluster.core.topics import ACCOUNTS_TOPIC, TopicConfig
 from commitlog.records.places import QUEUE_ID_MAX
 
 TOPICS_TOPIC = "rmq_sys_dledger_topics"
@@ -60,6 +73,7 @@ STATE_TOPICS = frozenset(
         TRIMS_TOPIC,
         PRODUCERS_TOPIC,
         LEVELS_TOPIC,
+        ACCOUNTS_TOPIC,
     }
 )
 
@@ -160,6 +174,14 @@ class LevelRaised:
     level: int
 
 
+@dataclass(frozen=True, slots=True)
+class AccountsChanged:
+    """Rows of accounts by their access keys, secrets included; not shown by `repr`."""
+
+    put: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
+    delete: tuple[str, ...] = ()
+
+
 StateChange = (
     TopicsChanged
     | GroupsChanged
@@ -171,6 +193,7 @@ StateChange = (
     | LogTrimmed
     | ProducerOwned
     | LevelRaised
+    | AccountsChanged
 )
 
 
@@ -208,6 +231,9 @@ def encode_change(change: StateChange) -> StateRecord:
     if isinstance(change, ProducerOwned):
         value = {"owner": change.owner, "producer": change.producer}
         return StateRecord(PRODUCERS_TOPIC, _dump(value))
+    if isinstance(change, AccountsChanged):
+        rows = [dict(row) for row in change.put]
+        return StateRecord(ACCOUNTS_TOPIC, _dump(_put_or_delete(rows, change.delete)))
     if isinstance(change, LevelRaised):
         return StateRecord(LEVELS_TOPIC, _dump({"level": change.level}))
     offsets = {
@@ -221,8 +247,8 @@ def checked_record(change: StateChange) -> StateRecord:
     """Its record, which every replica can apply. Raises StateRecordError."""
     try:
         record = encode_change(change)
-    except _UNREADABLE as error:
-        raise StateRecordError(type(change).__name__, _why(error)) from error
+    except UNREADABLE as error:
+        raise StateRecordError(type(change).__name__, why(error)) from error
     decode_change(record.topic, record.body)
     return record
 
@@ -233,72 +259,30 @@ def decode_change(topic: str, body: bytes) -> StateChange:
     if decode is None:
         raise StateRecordError(topic, "no such internal topic")
     try:
-        value = json.loads(body, parse_constant=_refuse_constant)
+        value = json.loads(body, parse_constant=refuse_constant)
         if b"\\u" in body:  # ours escape control characters, and nothing else
             json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is no text
         return decode(value)
-    except _UNREADABLE as error:
-        raise StateRecordError(topic, _why(error)) from error
-
-
-#: What JSON of any shape makes decoding raise; UnicodeError is a ValueError.
-_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
-
-
-def _why(error: Exception) -> str:
-    if isinstance(error, KeyError):
-        return f"the field {error} is missing"
-    return str(error) or type(error).__name__
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number")
-
-
-def _int(value: Any, low: int = -(1 << 63), high: int = (1 << 63) - 1) -> int:
-    """A whole number within its bounds, or the digits of one."""
-    number = int(value)
-    if not low <= number <= high:
-        raise ValueError(f"{number} is not within {low} and {high}")
-    return number
-
-
-def _queue(value: Any) -> int:
-    return _int(value, 0, QUEUE_ID_MAX)
-
-
-def _names(value: Any) -> tuple[str, ...]:
-    return tuple(map(_text, _list(value)))
-
-
-def _list(value: Any) -> Sequence[Any]:
-    if not isinstance(value, list | tuple):
-        raise TypeError(f"a {type(value).__name__} is no list")
-    return value
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"a {type(value).__name__} is no text")
-    return value
+    except UNREADABLE as error:
+        raise StateRecordError(topic, why(error)) from error
 
 
 def _decode_topics(value: Mapping[str, Any]) -> TopicsChanged:
     put, create = (_topic_rows(value.get(name, ())) for name in ("put", "create"))
     gone = {
-        _text(topic): {_queue(queue): _int(end, 0) for queue, end in queues.items()}
+        text_of(topic): {queue_id(queue): whole(end, 0) for queue, end in queues.items()}
         for topic, queues in value.get("gone", {}).items()
     }
-    return TopicsChanged(put, _names(value.get("delete", ())), create, gone)
+    return TopicsChanged(put, texts(value.get("delete", ())), create, gone)
 
 
 def _topic_rows(value: Any) -> tuple[TopicConfig, ...]:
-    rows = tuple(map(TopicConfig.from_json, _list(value)))
+    rows = tuple(map(TopicConfig.from_json, listed(value)))
     for row in rows:
         for number in (row.read_queues, row.write_queues):
-            _int(number, 0, QUEUE_ID_MAX + 1)
+            whole(number, 0, QUEUE_ID_MAX + 1)
         for number in (row.perm, row.sys_flag):
-            _int(number, -(1 << 31), (1 << 31) - 1)
+            whole(number, -(1 << 31), (1 << 31) - 1)
     return rows
 
 
@@ -315,17 +299,17 @@ def _topics_value(change: TopicsChanged) -> dict[str, Any]:
 
 
 def _decode_groups(value: Mapping[str, Any]) -> GroupsChanged:
-    put = tuple(_list(value.get("put", ())))
+    put = tuple(listed(value.get("put", ())))
     for bean in put:
         if not isinstance(bean, dict):
             raise TypeError(f"a {type(bean).__name__} is no group")
-        _text(bean["groupName"])
+        text_of(bean["groupName"])
     return GroupsChanged(
         put,
-        _names(value.get("delete", ())),
+        texts(value.get("delete", ())),
         bool(value.get("cleanOffset", False)),
         {
-            group: {topic: _int(bits) for topic, bits in topics.items()}
+            group: {topic: whole(bits) for topic, bits in topics.items()}
             for group, topics in value.get("forbid", {}).items()
         },
     )
@@ -333,39 +317,46 @@ def _decode_groups(value: Mapping[str, Any]) -> GroupsChanged:
 
 def _decode_offsets(value: Mapping[str, Any]) -> OffsetsCommitted:
     offsets = {
-        name: {_queue(queue): _int(offset) for queue, offset in queues.items()}
+        name: {queue_id(queue): whole(offset) for queue, offset in queues.items()}
         for name, queues in value["offsets"].items()
     }
-    return OffsetsCommitted(_text(value["group"]), offsets)
+    return OffsetsCommitted(text_of(value["group"]), offsets)
 
 
 def _decode_locks(value: Mapping[str, Any]) -> LocksChanged:
-    rows = _list(value["owners"])
-    owners = {(_text(name), _queue(queue)): _text(client) for name, queue, client in rows}
-    return LocksChanged(_text(value["group"]), owners)
+    rows = listed(value["owners"])
+    owners = {(text_of(name), queue_id(queue)): text_of(client) for name, queue, client in rows}
+    return LocksChanged(text_of(value["group"]), owners)
 
 
 def _decode_mode(value: Mapping[str, Any]) -> RequestModeChanged:
     row = RequestMode.from_json(value)
-    _int(row.share, -(1 << 31), (1 << 31) - 1)
+    whole(row.share, -(1 << 31), (1 << 31) - 1)
     return RequestModeChanged(row)
 
 
 def _decode_checks(value: Mapping[str, Any]) -> HalvesChecked:
-    return HalvesChecked({_int(at): _int(count) for at, count in value["checks"].items()})
+    return HalvesChecked({whole(at): whole(count) for at, count in value["checks"].items()})
 
 
 def _decode_delays(value: Mapping[str, Any]) -> DelaysPassed:
-    levels = {_int(level): _int(offset) for level, offset in value["offsets"].items()}
-    return DelaysPassed(levels, _int(value["timersMs"]))
+    levels = {whole(level): whole(offset) for level, offset in value["offsets"].items()}
+    return DelaysPassed(levels, whole(value["timersMs"]))
 
 
 def _decode_trim(value: Mapping[str, Any]) -> LogTrimmed:
-    return LogTrimmed(_int(value["position"], 0))
+    return LogTrimmed(whole(value["position"], 0))
 
 
 def _decode_producer(value: Mapping[str, Any]) -> ProducerOwned:
-    return ProducerOwned(_text(value["producer"]), _text(value["owner"]))
+    return ProducerOwned(text_of(value["producer"]), text_of(value["owner"]))
+
+
+def _decode_accounts(value: Mapping[str, Any]) -> AccountsChanged:
+    put = tuple(listed(value.get("put", ())))
+    for row in put:
+        read_account(row)
+    return AccountsChanged(put, texts(value.get("delete", ())))
 
 
 _DECODERS: Mapping[str, Callable[[Any], StateChange]] = {
@@ -378,7 +369,8 @@ _DECODERS: Mapping[str, Callable[[Any], StateChange]] = {
     DELAYS_TOPIC: _decode_delays,
     TRIMS_TOPIC: _decode_trim,
     PRODUCERS_TOPIC: _decode_producer,
-    LEVELS_TOPIC: lambda value: LevelRaised(_int(value["level"], 0, LEVEL_MAX)),
+    ACCOUNTS_TOPIC: _decode_accounts,
+    LEVELS_TOPIC: lambda value: LevelRaised(whole(value["level"], 0, LEVEL_MAX)),
 }
 assert _DECODERS.keys() == STATE_TOPICS
 

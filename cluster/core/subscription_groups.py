@@ -6,7 +6,7 @@ this version gives no meaning to survive a round trip.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from cluster.core.topics import DataVersion
@@ -60,6 +60,20 @@ class GroupTable:
     def get(self, name: str) -> Mapping[str, Any] | None:
         return self._rows.get(name)
 
+    def apply(
+        self,
+        put: Iterable[Mapping[str, Any]],
+        delete: Iterable[str],
+        forbid: Mapping[str, Mapping[str, int]],
+        timestamp: int,
+    ) -> None:
+        """One record of the log."""
+        for bean in put:
+            self.put(bean, timestamp)
+        for name in delete:
+            self.delete(name, timestamp)
+        self.forbid(forbid, timestamp)
+
     def put(self, bean: Mapping[str, Any], timestamp: int) -> None:
         self._rows[str(bean["groupName"])] = dict(bean)
         self.version = self.version.next(timestamp)
@@ -96,6 +110,14 @@ class GroupTable:
             for name, row in self._rows.items()
             if name not in BUILT_IN_GROUPS or row != new_group(name)
         ]
+
+    def to_json(self) -> dict[str, Any]:
+        """What a checkpoint keeps; its parts are the arguments of `restore`."""
+        return {
+            "version": self.version.to_json(),
+            "rows": self.logged(),
+            "forbidden": self.all_forbidden(),
+        }
 
     def restore(
         self,

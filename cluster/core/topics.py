@@ -22,6 +22,9 @@ DLQ_PREFIX = names.DLQ_PREFIX
 SYSTEM_PREFIX = names.SYSTEM_PREFIX
 FORBIDDEN_TO_CLIENTS = names.FORBIDDEN_TO_CLIENTS
 
+#: Its records hold secrets, so no client reads them (internal_topics.py).
+ACCOUNTS_TOPIC = "rmq_sys_dledger_accounts"
+
 TOPIC_LENGTH_MAX = names.TOPIC_LENGTH_MAX
 GROUP_LENGTH_MAX = names.GROUP_LENGTH_MAX
 QUEUES_MAX = 4096  # one bound for memory per topic; RocketMQ has none, its own largest is 1024

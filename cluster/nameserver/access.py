@@ -18,7 +18,7 @@ from cluster.nameserver.listen import is_loopback
 from cluster.nameserver.used_seals import UsedSeals
 from cluster.protocol.frames import Frame
 from cluster.protocol.node_proof import PROOF, NewestProofs, is_proven
-from cluster.security.access_file import AccessFile, require
+from cluster.security.access_file import Access, require
 
 
 class Rule(enum.Enum):
@@ -35,7 +35,7 @@ class Guard:
 
     def __init__(
         self,
-        accounts: AccessFile | None,
+        accounts: Access | None,
         secret: str | None,
         now_ms: Callable[[], int],
         seals: UsedSeals | None = None,

@@ -25,7 +25,7 @@ from cluster.nameserver.registry import Registry
 from cluster.nameserver.requests import WARM_UP_SECONDS, NameServerRequests
 from cluster.nameserver.used_seals import UsedSeals
 from cluster.protocol.frames import Frame, FrameDecoder, encode_frame
-from cluster.security.access_file import AccessFile
+from cluster.security.access_file import Access
 from cluster.security.tls import listening
 from dledger.config import TlsMode
 from dledger.membership.proof import secret_error
@@ -73,7 +73,7 @@ class NameServer:
         have notification names there. `seals_file`: where it keeps up to when sealed changes were
         taken. Raises AccountsError, OSError.
         """
-        accounts = AccessFile(acl_file) if acl_file is not None else None
+        accounts = Access(acl_file) if acl_file is not None else None
         self._guard = Guard(accounts, cluster_secret, _now_ms, UsedSeals(seals_file))
         self._tls = (tls_certificate, tls_key)
         self._tls_mode = TlsMode.PERMISSIVE if tls_certificate else TlsMode.DISABLED

@@ -15,6 +15,8 @@ int16 (the codes of pops travel in JSON headers only), so ours lie below 32768, 
     request  31015  VERIFY_LOG                checksum of one replica; ext first, last; JSON body
     request  31016  TAKE_OVER_PRODUCER        ext producerId: it is the sender's account's now
     request  31017  LIST_WAITING              ext kind, begin, maxNum, brokerName; JSON body
+    request  31018  CHANGE_ACCOUNTS           JSON body
+    request  31019  LIST_ACCOUNTS             ext brokerName; JSON body
     response 31901  NOT_LEADER                ext leader (address, may be absent), term
     response 31902  OUTCOME_UNKNOWN
     response 31903  SEQUENCE_GAP
@@ -140,6 +142,16 @@ class RequestCode(enum.IntEnum):
     QUERY_ASSIGNMENT = 400
     SET_MESSAGE_REQUEST_MODE = 401
     GET_ALL_MESSAGE_REQUEST_MODE = 402
+    AUTH_CREATE_USER = 3001
+    AUTH_UPDATE_USER = 3002
+    AUTH_DELETE_USER = 3003
+    AUTH_GET_USER = 3004
+    AUTH_LIST_USER = 3005
+    AUTH_CREATE_ACL = 3006
+    AUTH_UPDATE_ACL = 3007
+    AUTH_DELETE_ACL = 3008
+    AUTH_GET_ACL = 3009
+    AUTH_LIST_ACL = 3010
     FETCH_LOG_RANGE = 31001
     FORWARD_HELLO = 31002
     FETCH_QUEUE_RANGE = 31003
@@ -152,6 +164,8 @@ class RequestCode(enum.IntEnum):
     VERIFY_LOG = 31015
     TAKE_OVER_PRODUCER = 31016
     LIST_WAITING = 31017
+    CHANGE_ACCOUNTS = 31018
+    LIST_ACCOUNTS = 31019
     POP_MESSAGE = 200050
     ACK_MESSAGE = 200051
     PEEK_MESSAGE = 200052

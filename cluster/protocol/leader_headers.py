@@ -33,3 +33,8 @@ def name_leader(frame: Frame, leader: str | None) -> Frame:
     if leader is None or "leader" in frame.ext:
         return frame
     return frame._replace(ext={**frame.ext, "leader": leader})
+
+
+def without_leader(frame: Frame) -> Frame:
+    """The request as its client may have signed it, before `name_leader`."""
+    return frame._replace(ext={name: frame.ext[name] for name in frame.ext if name != "leader"})

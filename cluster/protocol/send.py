@@ -61,7 +61,8 @@ class SendRequest(NamedTuple):
     """One send; `body` is the message's, or for a batch (320) the items back to back.
 
     `sender`: access key of the account that sends it, as a broker found out; "" for senders without
-    one.
+    one. `signed`: the frame as it came, where there are accounts; whoever serves it later, or on
+    another node, looks at its signature again.
     """
 
     opaque: int
@@ -71,6 +72,7 @@ class SendRequest(NamedTuple):
     body: bytes
     flag: int = 0
     sender: str = ""
+    signed: Frame | None = None
 
     @property
     def is_oneway(self) -> bool:
@@ -98,9 +100,6 @@ SEND_CODES: Final = frozenset(
 )
 """Messages into the log. Replies (324, 325) have the same fields and another way."""
 _NAMED_CODES: Final = frozenset({RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE})
-
-
-ACCESS_KEY: Final = "AccessKey"  # the field that says whose a request is
 
 
 class SendReader:
@@ -198,10 +197,11 @@ def _what_is_wrong(frame: Frame, ext: Mapping[str, str]) -> str:
 
 
 def to_frame(request: SendRequest) -> Frame:
-    """The request as a frame with code 310 or 320, for forwarding to the leader.
-
-    It is unsigned, and says whose it is: the leader believes the node that passes it on.
+    """The request as a frame for forwarding to the leader: the one that it came in, where it is
+    signed; else one with code 310 or 320.
     """
+    if request.signed is not None:
+        return request.signed
     template = request.template
     ext = {
         "a": template.producer_group,
@@ -222,8 +222,6 @@ def to_frame(request: SendRequest) -> Frame:
         ext["l"] = str(template.max_reconsume_times)
     if template.durability is not None:
         ext["durability"] = template.durability
-    if request.sender:
-        ext[ACCESS_KEY] = request.sender
     code = 310 if template.code == 10 else template.code
     return Frame(
         code,

@@ -175,6 +175,7 @@ class RequestDecoder(StreamDecoder[Frame | SendRequest]):
                             data[body_at:stop],
                             flag,
                             "",
+                            None,
                         ),
                     )
         return self._slow(data, header_at, body_at, stop, kind)

@@ -23,6 +23,9 @@ that direction only. A proof (proof.py) is over the role, the hello and the welc
 nonces: it shows that the other side has the secret now, and shows nobody the secret. It guards the
 beginning of a connection; against someone who can change bytes on the path later, use TLS.
 
+The upper three bits of the flags are the sender's feature level (`Member.level`): earlier releases
+leave them at 0, and do not look at them.
+
 Versions must be equal: a frame that the other side does not know would cost the connection again
 and again, in the middle of a term. Who says another one is refused before anything else of its
 hello is read, so later versions may change what stands behind the version.
@@ -58,6 +61,8 @@ _IS_NAMED = 2
 _KNOWS_GENERATIONS = 4
 _KNOWS_CLOCKS = 8
 _KNOWS_FORWARDS = 16
+_LEVEL_SHIFT = 5
+LEVEL_MAX = 7
 _NO_PROOF = bytes(PROOF_SIZE)
 
 
@@ -87,7 +92,7 @@ class Member(NamedTuple):
     """Who a node is, as it says in every hello: its names, and which life of it this is.
 
     `named`: the configuration in its log names it, in this very life. A node that forgot all cannot
-    say so.
+    say so. `level`: the highest feature level of records that its state machine understands.
     """
 
     cluster_id: str
@@ -95,6 +100,7 @@ class Member(NamedTuple):
     node_id: NodeId
     incarnation: int
     named: bool = False
+    level: int = 0
 
 
 class Hello(NamedTuple):
@@ -338,7 +344,14 @@ def read_hello(head: bytes) -> Hello:
     cluster_id, group, sender, receiver, *address = names
     return Hello(
         Lane(lane),
-        Member(cluster_id, group, NodeId(sender), incarnation, bool(flags & _IS_NAMED)),
+        Member(
+            cluster_id,
+            group,
+            NodeId(sender),
+            incarnation,
+            bool(flags & _IS_NAMED),
+            flags >> _LEVEL_SHIFT,
+        ),
         NodeId(receiver),
         bool(flags & _HAS_SECRET),
         "".join(address),
@@ -347,7 +360,9 @@ def read_hello(head: bytes) -> Hello:
 
 
 def _flags(secret: bytes | None, me: Member, witness: Witness | None = None) -> int:
+    assert 0 <= me.level <= LEVEL_MAX
     known = _KNOWS_CLOCKS | _KNOWS_FORWARDS | (0 if witness is None else _KNOWS_GENERATIONS)
+    known |= me.level << _LEVEL_SHIFT
     return known | (_HAS_SECRET if secret else 0) | (_IS_NAMED if me.named else 0)
 
 

@@ -57,6 +57,7 @@ class Visitor:
     incarnation: int
     address: str
     called_at: float = 0.0
+    level: int = 0
 
 
 class Life(NamedTuple):
@@ -140,9 +141,21 @@ class Roster:
         """Somebody said hello, and proved the secret."""
         node = hello.sender.node_id
         self.visitors.pop(node, None)
-        self.visitors[node] = Visitor(hello.sender.incarnation, hello.address, self._now())
+        incarnation, level = hello.sender.incarnation, hello.sender.level
+        self.visitors[node] = Visitor(incarnation, hello.address, self._now(), level)
         if len(self.visitors) > VISITORS_MAX:
             del self.visitors[next(iter(self.visitors))]
+
+    def levels(self) -> dict[NodeId, int]:
+        """The feature level that each other member said it understands; 0: it did not say."""
+        names = self.configuration.names
+        return {name: self._level_of(name) for name in names if name != self._me.node_id}
+
+    def _level_of(self, node: NodeId) -> int:
+        """0 also in another life than the one that we know."""
+        visitor = self.visitors.get(node)
+        known = visitor is not None and self.knows(node, visitor.incarnation)
+        return visitor.level if visitor is not None and known else 0
 
     def unknown_visitors(self) -> list[tuple[NodeId, Visitor]]:
         """Who called and is no member, or is one in another life."""

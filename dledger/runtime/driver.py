@@ -32,7 +32,7 @@ from dledger.core.types import Index, NodeId, Role, Term
 from dledger.errors import DledgerError, EntryTooLarge, MalformedFrame, NodeFailed, NotLeader
 from dledger.membership.generation import Generation
 from dledger.membership.handshake import Lane
-from dledger.membership.roster import Visitor
+from dledger.membership.roster import Roster
 from dledger.repair.repair import MendSettings, RepairStatus
 from dledger.replica.envelope import STAMP_AT, members_body, noop_body
 from dledger.replica.freshness import Ready
@@ -266,9 +266,10 @@ class Driver:
         """The group, as the newest configuration in this replica's log has it."""
         return self.replica.node.configuration
 
-    def visitors(self) -> list[tuple[NodeId, Visitor]]:
-        """Who called and is no member, or is one in another life."""
-        return self._parts.roster.unknown_visitors()
+    @property
+    def roster(self) -> Roster:
+        """The members, and what they and others said in their hellos."""
+        return self._parts.roster
 
     def scrub(self) -> None:
         """Begin to read the whole log for damage now, unless that is under way."""

@@ -15,6 +15,8 @@ from cluster.broker.admin import (
     topic_requests,
     waiting_requests,
 )
+from cluster.broker.admin.accounts import requests, rocketmq
+from cluster.broker.admin.accounts.changes import AccountChanges
 from cluster.broker.admin.exports import Exports
 from cluster.broker.admin.figures import runtime
 from cluster.broker.admin.figures.daily_totals import DailyTotals
@@ -40,10 +42,12 @@ from cluster.core.filter_bits import FilterBits
 from cluster.core.groups import Change, ClientRegistry
 from cluster.core.statistics import Statistics
 from cluster.errors import ClusterError
-from cluster.security.access_file import AccessFile
+from cluster.security.access_file import Access
 
 #: Requests of administrators, by file.
 TABLES = (
+    requests.ROUTES,
+    rocketmq.ROUTES,
     asking.ROUTES,
     connections.ROUTES,
     leader_requests.ROUTES,
@@ -84,7 +88,7 @@ class Admin:
         disk: DiskSpace,
         leadership: Leadership,
         leadership_parts: LeadershipParts,
-        access: AccessFile | None,
+        access: Access,
         *,
         leader_address: Callable[[], str | None],
         to_error: Callable[[Exception], ClusterError],
@@ -96,6 +100,12 @@ class Admin:
         now_ms = environment.clock.time_ms
         self.ports = AdminPorts(
             access=access,
+            account_changes=leadership_parts.add(
+                AccountChanges(
+                    log, state, writer, peers_prove=environment.config.cluster_secret is not None
+                ),
+                AccountChanges.leadership_ended,
+            ),
             advertised=str(environment.advertised),
             calls=calls,
             config=config,

@@ -67,8 +67,7 @@ class Housekeeping:
         ports, config = self._ports, self._ports.config
         now = ports.now()
         ports.daily_totals.look(ports.now_ms())
-        if ports.access is not None:
-            ports.access.look_again()
+        ports.access.look_again()
         ports.disk.look()
         if now - self._swept_at >= SWEEP_SECONDS:
             self._swept_at = now

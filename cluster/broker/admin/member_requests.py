@@ -111,7 +111,7 @@ def _picture(ports: AdminPorts, driver: Driver, group: Configuration) -> dict[st
         "members": rows,
         "visitors": [
             {"node": name, "incarnation": visitor.incarnation, "address": visitor.address}
-            for name, visitor in driver.visitors()
+            for name, visitor in driver.roster.unknown_visitors()
         ],
         "shared": shared_settings(driver.config, ports.config, driver.transport.cluster_id),
         **margin._asdict(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from cluster.broker.admin.accounts.changes import AccountChanges
 from cluster.broker.admin.figures.daily_totals import DailyTotals
 from cluster.broker.config import BrokerConfig
 from cluster.broker.kernel.apply.derived import DerivedStore
@@ -20,7 +21,7 @@ from cluster.core.apply import AppliedState
 from cluster.core.groups import ClientRegistry
 from cluster.core.statistics import Statistics
 from cluster.errors import ClusterError
-from cluster.security.access_file import AccessFile
+from cluster.security.access_file import Access
 from dledger.runtime.owned import Owned
 
 
@@ -28,8 +29,8 @@ from dledger.runtime.owned import Owned
 class AdminPorts:
     """Made once, by the feature."""
 
-    #: None: every client may do everything.
-    access: AccessFile | None
+    access: Access
+    account_changes: AccountChanges
     advertised: str
     calls: ClientCalls
     config: BrokerConfig

@@ -33,6 +33,7 @@ from cluster.core.rate import Rate
 from cluster.protocol.offset_id import store_host_hex
 from cluster.protocol.send import SendRequest
 from cluster.protocol.send_response import SendResponder
+from cluster.security.access_file import Access
 from commitlog.records.hosts import pack_host
 from commitlog.records.ids import UniqueKeyGenerator
 
@@ -56,6 +57,7 @@ class Produce:
         calls: ClientCalls,
         disk: DiskSpace,
         leadership_parts: LeadershipParts,
+        access: Access,
         *,
         leader_address: Callable[[], str | None],
         retry: Callable[[Any, Sequence[SendRequest]], None],
@@ -78,14 +80,13 @@ class Produce:
         leadership_parts.add(creation.paced, PacedCreation.leadership_ended)
         ip = "127.0.0.1" if ":" in advertised.ip else advertised.ip
         keys = UniqueKeyGenerator(ip, os.getpid(), environment.salt, now_ms)
-        owners = Owners(state.producers, writer, in_force=bool(config.acl_file))
         self.sends = SendPath(
             config,
             state,
             appender,
             tables.queue_offsets,
             tables.cursors,
-            leadership_parts.add(owners, Owners.leadership_ended),
+            leadership_parts.add(Owners(state.producers, writer, access), Owners.leadership_ended),
             tables.repeats,
             leadership_parts.add(Originals(state.producers, reader.store), Originals.drop),
             leadership_parts.add(StoredBefore(reader.store), StoredBefore.drop),

@@ -25,14 +25,15 @@ from cluster.broker.kernel.write.own_records import Done
 from cluster.broker.kernel.write.state_writer import StateWriter
 from cluster.core.internal_topics import ProducerOwned
 from cluster.errors import Unauthorized
+from cluster.security.access_file import Access
 from dledger.producers.table import ProducerTable
 
 
 class Owners:
-    """Used on a leader. `in_force`: are senders known by accounts here?"""
+    """Used on a leader. `access`: are senders known by accounts here now?"""
 
-    def __init__(self, table: ProducerTable, writer: StateWriter, *, in_force: bool) -> None:
-        self._table, self._writer, self._in_force = table, writer, in_force
+    def __init__(self, table: ProducerTable, writer: StateWriter, access: Access) -> None:
+        self._table, self._writer, self._access = table, writer, access
         #: Producer id → changes that are logged and not applied yet, oldest first.
         self._coming: dict[str, list[ProducerOwned]] = {}
 
@@ -46,7 +47,7 @@ class Owners:
 
         Raises Unauthorized.
         """
-        if self._in_force and self.owner(producer) not in (None, sender):
+        if self._access.is_on and self.owner(producer) not in (None, sender):
             raise Unauthorized(
                 f"the producer id {producer} belongs to another account; draw a new id, or take "
                 "it over if this account may (takeOverProducers)"
@@ -54,7 +55,7 @@ class Owners:
 
     def claim(self, producer: str, sender: str) -> None:
         """`sender`, who was checked, is about to store a message. Raises QueueFull."""
-        if self._in_force and self.owner(producer) is None:
+        if self._access.is_on and self.owner(producer) is None:
             self._log(ProducerOwned(producer, sender), _nobody_waits)
 
     def take_over(self, producer: str, sender: str, done: Done) -> None:
@@ -63,7 +64,7 @@ class Owners:
         Whatever was decided about the id before (`SendTarget`) must be decided anew.
         """
         known = producer in self._coming or producer in self._table
-        if not self._in_force or not known or self.owner(producer) == sender:
+        if not self._access.is_on or not known or self.owner(producer) == sender:
             done(None)
         else:
             self._log(ProducerOwned(producer, sender), done)

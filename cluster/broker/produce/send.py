@@ -151,7 +151,7 @@ class SendPath:
         born_host, store_host, suffix_size = client.born_host, self.store_host, len(suffix)
         short_size_max = self.body_size_max if len(born_host) == len(store_host) == 8 else -1
         for request in requests:
-            _, template, born_ms, properties, body, flag, sender = request
+            _, template, born_ms, properties, body, flag, sender, _ = request
             target = target_of(template)
             body_size = len(body)
             if (
@@ -241,7 +241,7 @@ class SendPath:
         group: SendGroup,
     ) -> None:
         """One message into the batch. Raises what the client is told; nothing is kept then."""
-        _, _, born_ms, properties, body, flag, _ = request
+        _, _, born_ms, properties, body, flag, _, _ = request
         body_size = len(body)
         if body_size > self.body_size_max:
             raise MessageTooLarge("body", body_size, self.body_size_max)

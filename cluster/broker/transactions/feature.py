@@ -27,7 +27,7 @@ from cluster.core.apply import AppliedState
 from cluster.core.groups import ClientInfo, ClientRegistry
 from cluster.core.transactions.rules import CheckRule
 from cluster.protocol.frames import Frame
-from cluster.security.access_file import AccessFile
+from cluster.security.access_file import Access
 from commitlog.records.hosts import pack_host
 
 
@@ -60,7 +60,7 @@ class Transactions:
         registry: ClientRegistry,
         leadership: Leadership,
         leadership_parts: LeadershipParts,
-        access: AccessFile | None,
+        access: Access,
         *,
         route: Callable[[Any, Frame], None],
     ) -> None:
@@ -107,8 +107,6 @@ class Transactions:
         self.handlers = bind(ports, end_requests.ROUTES)
 
 
-def _may_decide(access: AccessFile | None, client: ClientInfo, half: ReadHalf) -> bool:
+def _may_decide(access: Access, client: ClientInfo, half: ReadHalf) -> bool:
     """The account that the client registered with, as it is now, may write to the half's topic."""
-    if access is None:
-        return True
     return access.caller_with(client.address, client.account).allows(half.needs)

@@ -13,34 +13,31 @@ accounts:
   groupPerms: [billing=SUB, payments=PUB]    payments=PUB: no other account produces in its name
   takeOverProducers: [batch/9f3c/*]          producer ids of other accounts that it may go on with;
                                              "*" at the end stands for any rest
+  status: enable                             enable | disable: every request is refused (ours)
+  policies: []                               RocketMQ 5's, which come first (policies.py)
+
+Rows of the log (account_table.py) have the same shape.
 """
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from cluster.core.access.addresses import Matcher, matcher
+from cluster.core.access.permission import Permission
+from cluster.core.access.policies import Policy, Resource, decide, read_policy
 from cluster.core.topics import FORBIDDEN_TO_CLIENTS, SYSTEM_PREFIX
 from commitlog.advice import Advised
 
 KEY_LENGTH_MIN = 6  # of access key and secret, as in RocketMQ
 
 
-class Permission(enum.Flag):
-    """What an account may do with a topic or a group: PUB of a group is to produce in its name."""
-
-    DENY = 0
-    PUB = 1
-    SUB = 2
-
-
 class AccountsError(Advised, ValueError):
     """The accounts cannot be understood; the sentence says where."""
 
-    advice = "correct the accounts file"
+    advice = "correct it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +54,28 @@ class Account:
     topics: Mapping[str, Permission] = field(default_factory=dict)
     groups: Mapping[str, Permission] = field(default_factory=dict)
     take_over: tuple[str, ...] = ()
+    enabled: bool = True
+    policies: tuple[Policy, ...] = ()
 
-    def may(self, topic: str, wanted: Permission) -> bool:
-        """The broker's own topics hold what is in others, so no default gives them."""
-        default = Permission.DENY if _is_brokers_own(topic) else self.default_topic
+    def may(self, topic: str, wanted: Permission, host: str = "") -> bool:
+        """The broker's own topics hold messages of others, so no default and no pattern gives them.
+
+        `host`: where the request comes from, "" when that is not known.
+        """
+        brokers_own = is_brokers_own(topic)
+        if self.policies:
+            found = decide(self.policies, Resource.TOPIC, topic, wanted, host, by_name=brokers_own)
+            if found is not None:
+                return found
+        default = Permission.DENY if brokers_own else self.default_topic
         return wanted in self.topics.get(topic, default)
 
-    def may_group(self, group: str, wanted: Permission) -> bool:
+    def may_group(self, group: str, wanted: Permission, host: str = "") -> bool:
+        """As `may`, of a group."""
+        if self.policies:
+            found = decide(self.policies, Resource.GROUP, group, wanted, host)
+            if found is not None:
+                return found
         return wanted in self.groups.get(group, self.default_group)
 
     def may_take_over(self, producer: str) -> bool:
@@ -102,12 +114,17 @@ def read_accounts(document: Any) -> Accounts:
     )
     by_key: dict[str, Account] = {}
     for number, row in enumerate(_list(document.get("accounts"), "accounts"), 1):
-        account = _account(row, number)
+        account = read_account(row, number)
         if account.access_key in by_key:
             raise AccountsError(
                 f"access key {account.access_key!r} is there twice; remove one of them"
             )
         by_key[account.access_key] = account
+    return accounts_of(by_key, white)
+
+
+def accounts_of(by_key: Mapping[str, Account], white: tuple[Matcher, ...] = ()) -> Accounts:
+    """These accounts, and the groups that they own together."""
     owned = {
         group
         for account in by_key.values()
@@ -117,7 +134,8 @@ def read_accounts(document: Any) -> Accounts:
     return Accounts(by_key, white, frozenset(owned))
 
 
-def _is_brokers_own(topic: str) -> bool:
+def is_brokers_own(topic: str) -> bool:
+    """Is it one of the topics in which the broker keeps its own records?"""
     return topic in FORBIDDEN_TO_CLIENTS or topic.startswith(SYSTEM_PREFIX)
 
 
@@ -133,11 +151,19 @@ _FIELDS = frozenset(
         "topicPerms",
         "groupPerms",
         "takeOverProducers",
+        "status",
+        "policies",
     }
 )
 
 
-def _account(row: Any, number: int) -> Account:
+def read_account(row: Any, number: int = 1) -> Account:
+    """One row → the account. Raises AccountsError, naming the field.
+
+    Rows of the log are read by it in every replay: a record with a row that it refuses is passed
+    over. So what it takes and what it makes of that belong to a feature level (R28); whoever wants
+    less taken refuses it before it is logged (account_rows.py), and in files where they are read.
+    """
     if not isinstance(row, Mapping):
         raise AccountsError(f"account {number} is no mapping; give it accessKey and secretKey")
     unknown = set(row) - _FIELDS
@@ -165,7 +191,22 @@ def _account(row: Any, number: int) -> Account:
         _permissions(row.get("topicPerms"), f"account {key!r}, topicPerms"),
         _permissions(row.get("groupPerms"), f"account {key!r}, groupPerms"),
         _texts(row.get("takeOverProducers"), f"account {key!r}, takeOverProducers"),
+        _enabled(row.get("status", "enable"), key),
+        _policies(row.get("policies"), key),
     )
+
+
+def _enabled(text: Any, key: str) -> bool:
+    if text not in ("enable", "disable"):
+        raise AccountsError(f"account {key!r}: status is {text!r}, enable or disable is wanted")
+    return bool(text == "enable")
+
+
+def _policies(rows: Any, key: str) -> tuple[Policy, ...]:
+    try:
+        return tuple(map(read_policy, _list(rows, f"account {key!r}, policies")))
+    except ValueError as error:
+        raise AccountsError(f"account {key!r}, policies: {error}") from None
 
 
 def _sealed(text: Any, key: str) -> bool:

@@ -3,11 +3,12 @@
     publish     PUB of a topic                    consume     SUB of a topic
     know        PUB or SUB of a topic             groups      SUB of a consumer group
     producers   to speak for a producer group     admin       an admin account
-    take_over   to take over a producer id
+    take_over   to take over a producer id        secret      secrets of accounts
 
 A retry or dead-letter topic is its group's, so it needs SUB of the group, to read and to write.
 Needs are made of the *decoded* request that the function then gets, so that what is checked is what
-is used. They are joined with `|`. `ACCOUNT` needs an account and no right.
+is used. They are joined with `|`. `ACCOUNT` needs an account and no right. `secret`: no client gets
+it, whatever its account, also where access control is off.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from cluster.core.topics import DLQ_PREFIX, RETRY_PREFIX
+from cluster.core.topics import ACCOUNTS_TOPIC, DLQ_PREFIX, RETRY_PREFIX
 
 
 class Needs(NamedTuple):
@@ -28,6 +29,7 @@ class Needs(NamedTuple):
     producers: tuple[str, ...] = ()
     admin: bool = False
     take_over: tuple[str, ...] = ()
+    secret: bool = False
 
     def __or__(self, other: Needs) -> Needs:
         return Needs(
@@ -38,6 +40,7 @@ class Needs(NamedTuple):
             self.producers + other.producers,
             self.admin or other.admin,
             self.take_over + other.take_over,
+            self.secret or other.secret,
         )
 
 
@@ -55,6 +58,8 @@ def to_consume(topic: str, group: str | None = None) -> Needs:
     """To see messages or offsets of a topic; as a member of `group` when there is one."""
     owner = group_of(topic)
     groups = () if group is None else (group,)
+    if topic == ACCOUNTS_TOPIC:
+        return Needs(groups=groups, secret=True)
     if owner is not None:
         return Needs(groups=groups if owner in groups else (owner, *groups))
     return Needs(consume=(topic,), groups=groups)
@@ -92,6 +97,7 @@ def join(needs: Iterable[Needs]) -> Needs:
         tuple(dict.fromkeys(name for part in parts for name in part.producers)),
         any(part.admin for part in parts),
         tuple(dict.fromkeys(name for part in parts for name in part.take_over)),
+        any(part.secret for part in parts),
     )
 
 

@@ -1,12 +1,13 @@
-"""Who asks, and may they? The order of checks is in README.md."""
+"""The caller of a request and its rights. The order of checks is in README.md."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cluster.core.access.accounts import Account, Accounts, Permission
+from cluster.core.access.accounts import Account, Accounts
 from cluster.core.access.needs import Needs
+from cluster.core.access.permission import Permission
 from cluster.core.access.seal import SEAL, broken
 from cluster.core.access.signature import ACCESS_KEY, SIGNATURE, is_signature, signed_content
 
@@ -19,21 +20,22 @@ class Denied(Exception):
 class Caller:
     """Who sent a request. Without an account and not `may_all`: nobody, who may do nothing.
 
-    `named`: the key that was checked where the request entered, when there is no such account here.
+    `host`: where the request comes from, "" when that does not matter.
     """
 
     account: Account | None = None
     may_all: bool = False
     owned: frozenset[str] = frozenset()
-    named: str = ""
+    host: str = ""
 
     @property
     def key(self) -> str:
         """The access key; "" without an account."""
-        return self.named if self.account is None else self.account.access_key
+        return "" if self.account is None else self.account.access_key
 
     @property
     def is_admin(self) -> bool:
+        """May it do everything?"""
         return self.may_all or (self.account is not None and self.account.admin)
 
     def require(self, needs: Needs) -> None:
@@ -43,10 +45,13 @@ class Caller:
             raise Denied(missing)
 
     def allows(self, needs: Needs) -> bool:
+        """As `require`, without an error."""
         return self._missing(needs) is None
 
     def _missing(self, needs: Needs) -> str | None:
-        account = self.account
+        account, host = self.account, self.host
+        if needs.secret:
+            return "the brokers alone read that; dledger account list shows what is no secret"
         if self.is_admin:
             return None
         if account is None:
@@ -55,19 +60,19 @@ class Caller:
         if needs.admin:
             return f"this request is for admin accounts; {key} is none"
         for topic in needs.publish:
-            if not account.may(topic, Permission.PUB):
+            if not account.may(topic, Permission.PUB, host):
                 return f"{key} has no PUB of topic {topic[:255]}"
         for topic in needs.consume:
-            if not account.may(topic, Permission.SUB):
+            if not account.may(topic, Permission.SUB, host):
                 return f"{key} has no SUB of topic {topic[:255]}"
         for topic in needs.know:
-            if not (account.may(topic, Permission.PUB) or account.may(topic, Permission.SUB)):
+            if not any(account.may(topic, one, host) for one in Permission):
                 return f"{key} has neither PUB nor SUB of topic {topic[:255]}"
         for group in needs.groups:
-            if not account.may_group(group, Permission.SUB):
+            if not account.may_group(group, Permission.SUB, host):
                 return f"{key} has no SUB of group {group[:255]}"
         for group in needs.producers:
-            if group in self.owned and not account.may_group(group, Permission.PUB):
+            if group in self.owned and not account.may_group(group, Permission.PUB, host):
                 return f"{key} has no PUB of group {group[:255]}, which another account has"
         for producer in needs.take_over:
             if not account.may_take_over(producer):
@@ -77,6 +82,8 @@ class Caller:
 
 NOBODY = Caller()
 ANYBODY = Caller(may_all=True)
+#: Nobody asked for an account when the request came.
+UNASKED = Caller(may_all=True)
 """The caller where access control is off."""
 
 
@@ -100,10 +107,12 @@ def caller_of(
             if key
             else "this server wants an account; give the client its AccessKey and SecretKey"
         )
+    if not account.enabled:
+        raise Denied(f"the account with access key {key[:255]!r} is disabled; have it enabled")
     free = account.white is not None and account.white(host)
     if not free:
         _check_signature(account, code, ext, body, version)
-    return Caller(account, owned=accounts.owned_groups)
+    return Caller(account, owned=accounts.owned_groups, host=host)
 
 
 def _check_signature(
@@ -123,8 +132,10 @@ def _check_signature(
 
 
 def claimed(accounts: Accounts, host: str, key: str) -> Caller:
-    """The caller with that key, whose signature was checked before, here or by a peer."""
+    """The caller with that key, whose signature was checked before."""
     if any(fits(host) for fits in accounts.white):
         return ANYBODY
     account = accounts.by_key.get(key)
-    return Caller(account, owned=accounts.owned_groups, named=key if account is None else "")
+    if account is not None and not account.enabled:
+        account = None
+    return Caller(account, owned=accounts.owned_groups, host=host)

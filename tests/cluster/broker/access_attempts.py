@@ -517,3 +517,48 @@ always(105, "route of a topic", {"topic": TOPIC})
 always(106, "the broker names")
 always(206, "the topics' names")
 always(31017, "messages that wait", {"kind": "delayed"})
+
+
+# ---- accounts of the log -----------------------------------------------------------------------
+
+# A file guards this group, and the log's administrator has the key of one in the file.
+CHIEF = {"accessKey": "account-admin", "secretKey": "secret-of-account-admin", "admin": True}
+SECRET = "drawn-for-this-test-alone"
+
+
+async def _user(world: World) -> str:
+    """One of the log that is new."""
+    name = f"user-{next(world.numbers)}"
+    rows = [CHIEF, {"accessKey": name, "secretKey": SECRET, "topicPerms": ["a=PUB"]}]
+    await world.admin(Code.CHANGE_ACCOUNTS, Ask(body=body(put=rows)))
+    return name
+
+
+def of_user(code: int, what: str, make: Callable[[str, int], Ask]) -> None:
+    @attempt(code, what)
+    async def ask(world: World) -> Ask:
+        return make(await _user(world), next(world.numbers))
+
+
+def _policy(name: str, number: int) -> Ask:
+    entry = {"resource": f"Topic:t{number}", "actions": ["Pub"], "decision": "Allow"}
+    return Ask({"subject": f"User:{name}"}, body(policies=[{"entries": [entry]}]))
+
+
+of_user(
+    *(3001, "create a user"),
+    lambda _, number: Ask({"username": f"made-{number}"}, body(password=SECRET)),
+)
+of_user(
+    *(3002, "update a user"), lambda name, _: Ask({"username": name}, body(userStatus="disable"))
+)
+of_user(3003, "delete a user", lambda name, _: Ask({"username": name}))
+of_user(3004, "a user", lambda name, _: Ask({"username": name}))
+of_user(3005, "users", lambda name, _: Ask({"filter": name}))
+of_user(3006, "create an ACL", _policy)
+of_user(3007, "update an ACL", _policy)
+of_user(3008, "delete an ACL", lambda name, _: Ask({"subject": f"User:{name}"}))
+of_user(3009, "an ACL", lambda name, _: Ask({"subject": f"User:{name}"}))
+of_user(3010, "ACLs", lambda name, _: Ask({"subjectFilter": name}))
+of_user(31018, "change accounts", lambda name, _: Ask(body=body(delete=[name])))
+of_user(31019, "list accounts", lambda *_: Ask())

@@ -143,6 +143,17 @@ code    what it asks for                   anon none else read write full admin 
 401     set a request mode                  -    -    -    -    -     -    +     state
 402     all request modes                   -    -    -    -    -     -    +     shown
 
+3001    create a user                       -    -    -    -    -     -    +     state
+3002    update a user                       -    -    -    -    -     -    +     state
+3003    delete a user                       -    -    -    -    -     -    +     state
+3004    a user                              -    -    -    -    -     -    +     shown
+3005    users                               -    -    -    -    -     -    +     shown
+3006    create an ACL                       -    -    -    -    -     -    +     state
+3007    update an ACL                       -    -    -    -    -     -    +     state
+3008    delete an ACL                       -    -    -    -    -     -    +     state
+3009    an ACL                              -    -    -    -    -     -    +     shown
+3010    ACLs                                -    -    -    -    -     -    +     shown
+
 31001   bytes of the log                    -    -    -    -    -     -    +     shown
 31003   entries of a queue                  -    -    -    -    -     -    +     shown
 31016   take over a producer id             -    -    -    -    -     +    +     state
@@ -153,6 +164,8 @@ code    what it asks for                   anon none else read write full admin 
 31014   look for damage                     -    -    -    -    -     -    +     shown
 31015   verify the log                      -    -    -    -    -     -    +     shown
 31017   messages that wait                  -    -    -    -    -     -    +     shown
+31018   change accounts                     -    -    -    -    -     -    +     state
+31019   list accounts                       -    -    -    -    -     -    +     shown
 
 11      one's group, another topic          -    -    -    -    -     -    +     shown
 11      one's topic, another group          -    -    -    -    -     -    +     shown

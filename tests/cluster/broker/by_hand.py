@@ -40,6 +40,7 @@ class HandLog:
     """Stands where the driver and its replica stand: commits and roles are the test's."""
 
     def __init__(self, store: MemoryLog) -> None:
+        self.roster = SimpleNamespace(levels=dict)  # no other members
         self.store, self.replica = store, self
         self.role, self.term, self.leader = Role.FOLLOWER, Term(1), cast(NodeId | None, None)
         self.applied = self.noop_index = NO_INDEX
@@ -209,7 +210,9 @@ class HandClient(RawClient):
         self.client_id, self._number = "client@1", 0
         self._asked: dict[int, Asked] = {}
         self._frames = FrameDecoder()
-        self.connection = ClientConnection(broker.parts.server, 1 << 24)
+        self.connection = ClientConnection(
+            broker.parts.server, 1 << 24, whole_frames=broker.parts.access.is_on
+        )
         transport = SimpleNamespace(
             write=self._take,
             set_write_buffer_limits=lambda high: None,

@@ -14,6 +14,14 @@ import pytest
 from cluster.protocol import admin_headers as admin
 from cluster.protocol import headers, raw_ranges
 from cluster.protocol import pop_headers as pops
+from cluster.protocol.account_headers import (
+    AclRequest,
+    DeleteAclRequest,
+    ListAccountsRequest,
+    ListAclsRequest,
+    ListUsersRequest,
+    UserRequest,
+)
 from cluster.protocol.codes import RequestCode as Code
 from cluster.protocol.fields import encode
 from cluster.protocol.frames import Frame
@@ -72,6 +80,13 @@ VALID: dict[int, Any] = {
     Code.SCRUB_LOG: ScrubLogRequest(start=True),
     Code.VERIFY_LOG: VerifyLogRequest(0, 4),
     Code.LIST_WAITING: ListWaitingRequest("delayed"),
+    Code.LIST_ACCOUNTS: ListAccountsRequest(),
+    Code.AUTH_DELETE_USER: UserRequest("nobody"),
+    Code.AUTH_GET_USER: UserRequest("nobody"),
+    Code.AUTH_LIST_USER: ListUsersRequest("nobody"),
+    Code.AUTH_GET_ACL: AclRequest("User:nobody"),
+    Code.AUTH_DELETE_ACL: DeleteAclRequest("User:nobody"),
+    Code.AUTH_LIST_ACL: ListAclsRequest("nobody"),
     Code.POP_MESSAGE: pops.PopRequest("CGP", "T", -1, 1, 9000, 0),
     Code.ACK_MESSAGE: pops.AckRequest("CG", "T", 0, "0 1 1 0 0 b 0 0", 0),
     Code.CHANGE_MESSAGE_INVISIBLETIME: pops.ChangeInvisibleTimeRequest(
@@ -96,12 +111,15 @@ OFFLINE = {  # what is asked of a client that is not there
     Code.CHANGE_MEMBERS: 29,  # nobody of that name
     Code.CONSUMER_SEND_MSG_BACK: 1,  # the log's own record
     Code.RECALL_MESSAGE: 604,
+    Code.AUTH_GET_ACL: 22,
+    Code.AUTH_DELETE_ACL: 22,
 }
 BODIES = {  # codes whose fields are in a JSON body
     Code.HEART_BEAT, Code.LOCK_BATCH_MQ, Code.UNLOCK_BATCH_MQ, Code.CHECK_CLIENT_CONFIG,
     Code.UPDATE_AND_CREATE_TOPIC_LIST, Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
     Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, Code.QUERY_ASSIGNMENT,
-    Code.SET_MESSAGE_REQUEST_MODE,
+    Code.SET_MESSAGE_REQUEST_MODE, Code.CHANGE_ACCOUNTS, Code.AUTH_CREATE_USER,
+    Code.AUTH_UPDATE_USER, Code.AUTH_CREATE_ACL, Code.AUTH_UPDATE_ACL,
 }  # fmt: skip
 JUNK = [b"", b"\xff", b"[]", b"7", b"null", b"{", b"{}", b'{"mqSet":[7]}', b'{"a":' * 2000]
 LONG = "x" * 40_000

@@ -26,6 +26,10 @@ ENDED = "dead with its epoch: `SendPath.invalidate`, `Cursors.drop`"
 #: Class → why what it holds outlives a leadership.
 OUTLIVES = {
     "AppliedState": LOG,
+    "AccountTable": LOG,
+    "Access": "accounts of this node's file and of the log, whoever leads",
+    "SignatureWindow": "signatures that this node has seen, whoever leads",
+    "SealTime": "this node's clock",
     "DelayedTable": f"{LOG}; what was taken is put back by `Delivery`",
     "ChunkSize": "how quick this machine derives",
     "QueuesAhead": "of this node's disk, whoever leads",

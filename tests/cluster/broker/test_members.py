@@ -63,7 +63,7 @@ async def test_a_node_joins_serves_and_outlives_the_leader(
         client = await brokers.client(follower)  # every request is passed on to the leader
         assert (await client.send()).code == 0
         driver = leader.parts.log.driver
-        await until(lambda: driver.visitors())
+        await until(lambda: driver.roster.unknown_visitors())
         listed = await client.ask(Code.LIST_MEMBERS)
         found = json.loads(listed.body)
         assert standings(listed.body) == dict.fromkeys(("n0", "n1", "n2"), "voter")

@@ -395,7 +395,7 @@ async def is_routed(mq: cluster.Client) -> bool:
 async def test_what_is_asked_again_says_whose_it_is(
     make_brokers: MakeBrokers, accounts: Path
 ) -> None:
-    """A send that a leadership refused as it ended is passed on without its signature."""
+    """A send that a leadership refused as it ended is passed on as it is signed."""
     async with make_brokers(3, acl_file=str(accounts), **SETTINGS) as brokers:
         await with_topic(brokers)
         follower = await brokers.follower()
@@ -404,7 +404,7 @@ async def test_what_is_asked_again_says_whose_it_is(
         (connection,) = follower.parts.server.connections
         _, ext, body = signed(victim, message(0))
         frame = Frame(Code.SEND_MESSAGE_V2, 77, ext, body, 0, None, "PYTHON", VERSION_OWN)
-        request = SendReader().read(frame)._replace(sender="account-victim")
+        request = SendReader().read(frame)._replace(sender="account-victim", signed=frame)
         answer = victim.client.waits_for(77)
         assert follower.parts.router.sends_again(connection, [request])
         assert (await answer).code == 0

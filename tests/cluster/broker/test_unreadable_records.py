@@ -22,6 +22,7 @@ from cluster.core.delay.folds import DEFERRED_TOPICS, OUTCOMES_TOPIC
 from cluster.core.feature_level import LEVEL_MAX
 from cluster.core.internal_topics import (
     STATE_TOPICS,
+    AccountsChanged,
     DelaysPassed,
     GroupsChanged,
     HalvesChecked,
@@ -49,6 +50,7 @@ from .test_derived import HOST, PHYSICAL_OFFSET_AT, Replica
 
 SEEDS = 24  # of each kind
 PLACE = pop.Place("g", "T", 0)
+ACCOUNT = {"accessKey": "account", "secretKey": "drawn-for-this", "topicPerms": ["a=PUB"]}
 
 CHANGES: Mapping[type, StateChange] = {
     TopicsChanged: TopicsChanged((TopicConfig("T", 4, 4, attributes={"+a": "b"}),), ("U",)),
@@ -61,6 +63,7 @@ CHANGES: Mapping[type, StateChange] = {
     LogTrimmed: LogTrimmed(4096),
     ProducerOwned: ProducerOwned("p", "alice"),
     LevelRaised: LevelRaised(0),
+    AccountsChanged: AccountsChanged((ACCOUNT,), ("another",)),
 }
 POPS: Mapping[type, pop.PopRecord] = {
     pop.Taken: pop.Taken(PLACE, 3, 1_000, 60_000, (3, 4, 6), 3, 7, "b"),

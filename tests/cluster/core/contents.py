@@ -20,6 +20,8 @@ from tests.cluster.broker.parts_found import fields
 _COUNTS = "counts what this process has seen, to know when an export is due"
 #: Class and field → why two states of one log may differ in it.
 DIFFER = {
+    "AccountTable.accounts": "read from the rows",
+    "AccountTable._watchers": "parts of this process",
     "DelayedTable._lanes": "a leader takes from it; what waits is in `_waiting`",
     "HalfTable._heap": "a leader takes from it; what waits is in `_waiting`",
     "HeldTable._due": "a leader takes from it, and makes it anew when a leadership begins",

@@ -13,6 +13,7 @@ from typing import Any
 from cluster.core.delay.folds import OUTCOMES_TOPIC
 from cluster.core.internal_topics import (
     TOPICS_TOPIC,
+    AccountsChanged,
     DelaysPassed,
     GroupsChanged,
     HalvesChecked,
@@ -129,6 +130,11 @@ class History:
 
     def _level(self) -> None:
         self.change(LevelRaised(0))
+        drawn, self.random = self.random, Random(self.log.last.index)  # the rest stays as it was
+        self.change(LevelRaised(1))
+        key, other = self.random.sample([f"account-{number}" for number in range(4)], 2)
+        self.change(AccountsChanged((account_row(key, self.random),), (other,)))
+        self.random = drawn
 
     def _message(self) -> None:
         for _ in range(self.random.choice((1, 1, 1, 30))):
@@ -332,3 +338,15 @@ class History:
             if self.random.random() < 0.4:
                 made = OrderHidden(taken.place, taken.pop_ms, offset, self._ms + 9_000)
             self.pop_record(made)
+
+
+def account_row(key: str, random: Random) -> dict[str, Any]:
+    """An account with something of everything."""
+    policy = {"resource": "Topic:a*", "actions": ["Pub"], "decision": "Allow"}
+    row: dict[str, Any] = {"accessKey": key, "secretKey": "drawn-for-this"}
+    more = {
+        "admin": True, "sealed": "required", "status": "disable", "defaultTopicPerm": "PUB",
+        "defaultGroupPerm": "SUB", "topicPerms": ["a=PUB"], "groupPerms": ["g=SUB"],
+        "takeOverProducers": ["p/*"], "policies": [policy],
+    }  # fmt: skip
+    return row | {name: value for name, value in more.items() if random.random() < 0.5}

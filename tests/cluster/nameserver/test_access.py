@@ -24,7 +24,7 @@ from cluster.protocol.frames import Frame
 from cluster.protocol.headers import RegisterBrokerRequest, UnregisterBrokerRequest, encode
 from cluster.protocol.node_proof import PROOF_SECONDS_MAX, prove
 from cluster.protocol.topics import Registration, TopicConfig, encode_registration
-from cluster.security.access_file import AccessFile
+from cluster.security.access_file import Access
 
 HERE, ELSEWHERE = "127.0.0.9:40000", "192.0.2.7:40000"
 SECRET = "one for all of this test"
@@ -107,7 +107,7 @@ class Server:
 
     def __init__(self, accounts: Path | None, secret: str | None) -> None:
         self.registry, self.kv = Registry(), LocalKvConfig()
-        file = AccessFile(accounts) if accounts is not None else None
+        file = Access(accounts) if accounts is not None else None
         guard = Guard(file, secret, lambda: NOW_MS)
         self.requests = NameServerRequests(
             self.registry,
@@ -253,7 +253,7 @@ class Life:
 
     def __init__(self, accounts: Path, seals: Path, now_ms: int) -> None:
         self.now, self.started_ms, self.kv = 1000.0, now_ms - 1_000_000, LocalKvConfig()
-        file = AccessFile(accounts, now=lambda: self.now, now_ms=self.now_ms)
+        file = Access(accounts, now=lambda: self.now, now_ms=self.now_ms)
         guard = Guard(file, None, self.now_ms, UsedSeals(seals))
         self.requests = NameServerRequests(Registry(), self.kv, lambda: self.now, guard=guard)
         self.now += 1.0  # what is sealed at its start could be of before

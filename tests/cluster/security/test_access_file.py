@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cluster.core.access.accounts import AccountsError
-from cluster.security.access_file import FILE_BYTES_MAX, AccessFile
+from cluster.security.access_file import FILE_BYTES_MAX, Access
 
 GOOD = """
 accounts:
@@ -30,7 +30,7 @@ def test_a_change_is_seen_and_a_mistake_changes_nothing(
 ) -> None:
     path = tmp_path / "plain_acl.yml"
     _write(path, GOOD, 1)
-    access = AccessFile(path)
+    access = Access(path)
     assert access.accounts.by_key["orders"].secret_key == "orders-12345678"
     assert not access.look_again()
     _write(path, GOOD.replace("12345678", "87654321"), 2)
@@ -52,7 +52,7 @@ def test_a_file_that_cannot_be_understood_stops_the_start(tmp_path: Path, text: 
     path = tmp_path / "plain_acl.yml"
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(AccountsError):
-        AccessFile(path)
+        Access(path)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_what_everybody_can_guess_is_no_secret(tmp_path: Path, secret: str, said
     path = tmp_path / "plain_acl.yml"
     path.write_text(GOOD.replace("orders-12345678", secret))
     with pytest.raises(AccountsError, match=f"account 'orders': {said}") as found:
-        AccessFile(path)
+        Access(path)
     assert secret.strip("'") not in str(found.value)
 
 
@@ -75,4 +75,4 @@ def test_an_endless_file_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "plain_acl.yml"
     path.write_bytes(b"#" * (FILE_BYTES_MAX + 1))
     with pytest.raises(AccountsError, match="more than"):
-        AccessFile(path)
+        Access(path)

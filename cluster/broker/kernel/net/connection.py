@@ -143,7 +143,7 @@ class ClientConnection(asyncio.Protocol):
 
         `is_relay`: it came to the relay port (relayed.py).
         """
-        self._owner, self.is_relay = owner, is_relay
+        self._owner, self.is_relay, self.whole_frames = owner, is_relay, whole_frames
         self._decoder: RequestDecoder | FrameDecoder | RelayDecoder
         if whole_frames:
             self._decoder = FrameDecoder(frame_size_max)

@@ -11,15 +11,23 @@ import functools
 from collections.abc import Callable, Sequence
 
 from cluster.broker.kernel.events.leadership import Leadership, Serving
+from cluster.broker.kernel.net.callers import Callers
 from cluster.broker.kernel.net.connection import ClientConnection, costs_connection
 from cluster.broker.kernel.net.hot_paths import Sends
 from cluster.broker.kernel.net.in_doubt import lost_unanswered, read_doubt
+from cluster.broker.kernel.net.needs import needs_of_send
 from cluster.broker.kernel.net.requests import Call, Routing
-from cluster.errors import ClusterError, NotLeader, Unauthorized
+from cluster.errors import (
+    ClusterError,
+    NotLeader,
+    SealStale,
+    ServiceNotAvailable,
+    Unauthorized,
+)
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import Frame
 from cluster.protocol.send import SendReader
-from cluster.security.access_file import AccessFile
+from cluster.security.access_file import Access, require
 
 RELAY_WAIT_SECONDS = 2.5  # of the 3 s that stock clients give a send with all its attempts
 
@@ -31,13 +39,15 @@ class Doubts:
         self,
         router: Routing,
         leadership: Leadership,
-        access: AccessFile | None,
+        access: Access,
+        callers: Callers,
         *,
         forward: Callable[[ClientConnection, Frame], None],
         refuse_sends: Callable[[ClientConnection], ClusterError | None],
     ) -> None:
         """`forward` passes a frame on to the leader; `refuse_sends` says why this one may not."""
-        self._router, self._leadership, self._access = router, leadership, access
+        self._router, self._leadership = router, leadership
+        self._access, self._callers = access, callers
         self._forward, self._refuse_sends = forward, refuse_sends
         self.sends: Sends
 
@@ -62,6 +72,8 @@ class Doubts:
     ) -> None:
         """Ask the leader of a later term than the last one that was asked, once there is one."""
         leadership = self._leadership
+        if self._callers.is_too_late(connection):
+            return
         for frame in frames if not connection.closed else ():
             call = Call(self._router, connection, frame)
             is_later = leadership.term > read_doubt(frame).term
@@ -85,13 +97,12 @@ class Doubts:
         if term >= self._leadership.term:  # it looks only into what earlier leaders left
             raise lost_unanswered()
         request, access = SendReader().read(asked), self._access
-        if access is not None:
-            node = connection.forwarded_by
-            caller = (
-                access.caller_before(connection.address, asked)
-                if node is None
-                else access.caller_at_leader(connection.address, asked, node)
-            )
-            access.judge_age(asked, self._leadership.leading_since)
-            request = request._replace(sender=caller.key)
+        if access.is_on:
+            try:
+                caller = self._callers.of_doubt(connection, asked)
+                require(caller, needs_of_send(request))
+                access.judge_age(asked, self._leadership.leading_since)
+            except (Unauthorized, SealStale, ServiceNotAvailable):
+                raise lost_unanswered() from None  # it may have been stored when it was allowed
+            request = request._replace(sender=caller.key, signed=asked)
         self.sends.take_in_doubt(connection, request, after)

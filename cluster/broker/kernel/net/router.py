@@ -16,6 +16,7 @@ from typing import Any
 from cluster.broker.config import BrokerConfig
 from cluster.broker.kernel.events.leadership import Leadership, Retry, Serving
 from cluster.broker.kernel.net.announcements import Announcements
+from cluster.broker.kernel.net.callers import Callers
 from cluster.broker.kernel.net.client_calls import ClientCalls
 from cluster.broker.kernel.net.connection import ClientConnection, costs_connection
 from cluster.broker.kernel.net.doubts import RELAY_WAIT_SECONDS, Doubts
@@ -27,9 +28,9 @@ from cluster.broker.kernel.net.refusals import to_service_error
 from cluster.broker.kernel.net.relayed import RelayPulls, answered_here
 from cluster.broker.kernel.net.relayed_sends import RelayedSends
 from cluster.broker.kernel.net.requests import PULL_CODES, Call, Route, Who, fields, table
+from cluster.broker.kernel.net.routed_pulls import RoutedPulls
 from cluster.broker.kernel.read.current import CurrentReads
 from cluster.core.access.needs import Needs
-from cluster.core.access.rules import ANYBODY, Caller
 from cluster.errors import (
     ClusterError,
     NotLeader,
@@ -38,18 +39,16 @@ from cluster.errors import (
     ServiceNotAvailable,
 )
 from cluster.protocol.codes import RequestCode
-from cluster.protocol.frames import FLAG_ONEWAY, Frame
+from cluster.protocol.frames import Frame
 from cluster.protocol.headers import (
-    PULL_FLAG_COMMIT_OFFSET,
     PullRequest,
     UnregisterClientRequest,
-    UpdateConsumerOffsetRequest,
-    encode,
 )
 from cluster.protocol.heartbeat import HeartbeatData
 from cluster.protocol.leader_headers import name_leader
+from cluster.protocol.raw_sends import RawSend
 from cluster.protocol.send import SEND_CODES, SendReader, SendRequest, to_frame
-from cluster.security.access_file import AccessFile
+from cluster.security.access_file import Access
 from dledger.errors import DledgerError
 from dledger.runtime.owned import Owned
 
@@ -67,20 +66,22 @@ class Router:
         owned: Owned,
         *,
         leader_address: Callable[[], str | None],
-        access: AccessFile | None,
+        access: Access,
         refuse_sends: Callable[[], ClusterError | None],
     ) -> None:
-        """`access`: None when every client may do everything.
-
-        `refuse_sends` says why producers are refused now, or None.
-        """
+        """`refuse_sends` says why producers are refused now, or None."""
         self._config, self._links, self._leadership = config, links, leadership
         self._reads, self._calls, self.owned = reads, calls, owned
         self._leader_address, self._access = leader_address, access
         self.routes: dict[int, Route[Any]] = {}
-        self._refuse_sends = refuse_sends
+        self._refuse_sends, self._callers = refuse_sends, Callers(access)
         self._doubts = Doubts(
-            self, leadership, access, forward=self._forward, refuse_sends=self._refuses
+            self,
+            leadership,
+            access,
+            self._callers,
+            forward=self._forward,
+            refuse_sends=self._refuses,
         )
         self.relayed = RelayedSends(
             links, leadership, sends=self.sends, again=self.again, stops=lambda: bool(self.leaving)
@@ -96,9 +97,16 @@ class Router:
 
     def add_hot_paths(self, sends: Sends, pulls: Pulls, relay_pulls: RelayPulls) -> None:
         """Sends and pulls, which are called without the table. Raises RouteRefused."""
-        self._produce, self._pulls, self._relay_pulls = sends, pulls, relay_pulls
+        self._produce, self._relay_pulls = sends, relay_pulls
         self._doubts.sends = sends
-        pull = Route(Who.ANYWHERE, fields(PullRequest), needs_of_pull, self._pull)
+        routed = RoutedPulls(
+            pulls,
+            self._leadership,
+            self._access,
+            self._at_leader,
+            commit=lambda *asked: self.routes[RequestCode.UPDATE_CONSUMER_OFFSET].function(*asked),
+        )
+        pull = Route(Who.ANYWHERE, fields(PullRequest), needs_of_pull, routed.take)
         send = Route(Who.ANYWHERE, SendReader().read, needs_of_send, self._send)
         self.add(dict.fromkeys(PULL_CODES, pull))
         self.add(dict.fromkeys(SEND_CODES, send))
@@ -130,6 +138,8 @@ class Router:
     def _sends(
         self, connection: ClientConnection, requests: Sequence[SendRequest], expired: bool
     ) -> None:
+        if self._callers.is_too_late(connection):
+            return
         if self.leaving and (told := self._goes_away(connection)):
             self._refuse_all(connection, requests, told)
             return
@@ -146,10 +156,17 @@ class Router:
             return
         if expired or not self._hold(
             connection,
-            lambda late: self.sends(connection, requests, late),
+            lambda late: self.sends_that_waited(connection, requests, late),
             sum(len(request.body) + len(request.properties) for request in requests),
         ):
             self._refuse_all(connection, requests, self._nobody_leads())
+
+    def takes_relayed(
+        self, connection: ClientConnection, sends: Sequence[SendRequest | RawSend]
+    ) -> None:
+        """Sends that came to the relay port."""
+        if not self._callers.is_too_late(connection):
+            self.relayed.take(connection, sends)
 
     def _refuses(self, connection: ClientConnection) -> ClusterError | None:
         """Why no send is taken. A link is for one leadership only (in_doubt.py)."""
@@ -170,10 +187,23 @@ class Router:
 
         def again(late: bool) -> None:
             if not connection.closed:
-                self.sends(connection, requests, late)
+                self.sends_that_waited(connection, requests, late)
 
         size = sum(len(request.body) + len(request.properties) for request in requests)
         return self._leadership.hold(again, size)
+
+    def sends_that_waited(
+        self, connection: ClientConnection, requests: Sequence[SendRequest], late: bool = False
+    ) -> None:
+        """Sends that waited for a leader or for their topic, by the accounts that there are now."""
+        if not self._access.is_on:
+            self.sends(connection, requests, late)
+            return
+        for request in requests if not self._callers.is_too_late(connection) else ():
+            if late and self._leadership.serving is Serving.WAITING:
+                self._refuse_all(connection, [request], self._nobody_leads())
+            else:
+                self.request_again(connection, to_frame(request))
 
     def _forward_sends(self, connection: ClientConnection, requests: Sequence[SendRequest]) -> None:
         if connection.forwarded_by is not None:
@@ -227,30 +257,24 @@ class Router:
             call.guarded(lambda: self._doubts.passed_on(connection, frame))
             return
         try:
-            call = Call(self, connection, frame, self._caller(connection, frame))
+            call = Call(
+                self,
+                connection,
+                frame,
+                self._callers.caller(connection, frame, passed_on=self._passes_on(frame.code)),
+            )
         except ClusterError as error:
             self._refuse(connection, frame, error)
             return
         if self.leaving and not frame.is_oneway and (told := self._goes_away(connection)):
             call.refuse(told)
             return
-        call.guarded(lambda: self._serve(call, checked=connection.forwarded_by is not None))
+        call.guarded(lambda: self._serve(call))
 
     def request_again(self, connection: ClientConnection, frame: Frame) -> None:
-        """A request that was checked when it came."""
-        access = self._access
-        caller = ANYBODY if access is None else access.caller_before(connection.address, frame)
-        call = Call(self, connection, frame, caller)
-        call.guarded(lambda: self._serve(call, checked=True))
-
-    def _caller(self, connection: ClientConnection, frame: Frame) -> Caller:
-        """Who asks; a peer looked at the signature of what it passes on. Raises Unauthorized."""
-        access = self._access
-        if access is None:
-            return ANYBODY
-        if connection.forwarded_by is not None:
-            return access.caller_at_leader(connection.address, frame, connection.forwarded_by)
-        return access.caller(connection.address, frame, passed_on=self._passes_on(frame.code))
+        """A request that waited: its account's rights of now count, not those of when it came."""
+        call, again = Call(self, connection, frame), self._callers.again
+        call.guarded(lambda: self._serve(call._replace(caller=again(connection, frame))))
 
     def _passes_on(self, code: int) -> bool:
         """Will the leader look at such a request, too?"""
@@ -258,7 +282,7 @@ class Router:
         leads_not = self._leadership.serving is Serving.FOLLOWING
         return leads_not and (code in SEND_CODES or (route is not None and route.who is Who.LEADER))
 
-    def _serve(self, call: Call, *, checked: bool) -> None:
+    def _serve(self, call: Call) -> None:
         """Raises what the client is told."""
         frame, connection = call.frame, _connection(call)
         route = self.routes.get(frame.code)
@@ -267,10 +291,10 @@ class Router:
                 f" request type {frame.code} not supported", self._config.name_servers
             )
         needs = route.needs
-        if not checked and isinstance(needs, Needs):
+        if isinstance(needs, Needs):
             call.require(needs)
         request = route.read(frame)
-        if not checked and not isinstance(needs, Needs):
+        if not isinstance(needs, Needs):
             call.require(needs(request))
         if connection.is_relay and answered_here(call, request, self._relay_pulls):
             return
@@ -285,12 +309,10 @@ class Router:
             self.announcements.announce(connection, frame, request)
 
     def _send(self, call: Call, request: SendRequest) -> None:
-        """A send that came as a frame, because who sends it had to be asked for.
-
-        It is passed on as it came, so that the leader sees its signature, too.
-        """
-        known = request._replace(sender=call.caller.key)
-        self._at_leader(call, lambda: self.sends(_connection(call), [known]))
+        """A send that came as a frame; it is passed on so, and the leader sees its signature."""
+        signed = call.frame if self._access.is_on else None
+        send = request._replace(sender=call.caller.key, signed=signed)
+        self._at_leader(call, lambda: self.sends(_connection(call), [send]))
 
     def _client_answered(self, connection: ClientConnection, frame: Frame) -> None:
         answered = self._calls.answered(connection, frame)
@@ -306,15 +328,20 @@ class Router:
         elif ordered and leadership.serving is Serving.FOLLOWING:
             call.guarded(lambda: self._forward(_connection(call), call.frame))
         elif expired or not leadership.hold(
-            lambda late: self._at_leader(call, serve, late), len(call.frame.body)
+            lambda late: self._at_leader_late(call, serve, late), len(call.frame.body)
         ):
             call.refuse(self._nobody_leads())
 
+    def _at_leader_late(self, call: Call, serve: Callable[[], None], expired: bool) -> None:
+        """As `_at_leader`, for a request that waited: with accounts it is judged anew (R29)."""
+        if self._access.is_on and self._leadership.serving is not Serving.WAITING:
+            self.request_again(_connection(call), call.frame)
+        else:
+            self._at_leader(call, serve, expired)
+
     def _lead(self, call: Call, serve: Callable[[], None]) -> None:
-        """Serve what only a leader may. It knows no seal of before it led. Raises SealStale."""
-        access = self._access
-        if access is not None:
-            access.judge_age(call.frame, self._leadership.leading_since)
+        """Serve what only a leader may. Raises SealStale."""
+        self._callers.judge_age(call.frame, self._leadership.leading_since)
         serve()
 
     def _forward(self, connection: ClientConnection, frame: Frame) -> None:
@@ -343,13 +370,17 @@ class Router:
 
         When it just broke, that shows when the role changes; if it does not soon, they are refused.
         """
+        if self._callers.is_too_late(connection):
+            return
         frames = self._doubts.taken_from(connection, frames)
 
         def route(late: bool = False) -> None:
+            if self._callers.is_too_late(connection):
+                return
             for frame in frames if not connection.closed else ():
                 if late:
                     self._refuse(connection, frame, self._nobody_leads())
-                elif frame.code in SEND_CODES and self._access is None:
+                elif frame.code in SEND_CODES and not self._access.is_on:
                     self.sends(connection, [SendReader().read(frame)])
                 else:
                     self.request_again(connection, frame)
@@ -360,39 +391,6 @@ class Router:
             owned.call_later(0, costs_connection, owned, connection, route)
         elif not self._hold(connection, route, sum(len(frame.body) for frame in frames)):
             route(late=True)
-
-    # -- pulls -------------------------------------------------------------------------------------
-
-    def _pull(self, call: Call, request: PullRequest) -> None:
-        connection, frame = _connection(call), call.frame
-        if request.sys_flag & PULL_FLAG_COMMIT_OFFSET and request.commit_offset >= 0:
-            self._commit_with_pull(call, request)
-        if not self._leadership.leads and self._pulls.try_found(connection, frame, request):
-            return
-        self._at_leader(call, lambda: self._pulls.serve(connection, frame, request))
-
-    def _commit_with_pull(self, call: Call, request: PullRequest) -> None:
-        """A pull may carry an offset to commit; that is a request of its own from here on.
-
-        It never takes a group back: a pull that waited for messages, or for a leader, is served
-        again by the next leader, long after its consumer committed more. Who means to go back
-        says so with code 15. It is of the pull's own group and topic, which were checked.
-        """
-        commit = UpdateConsumerOffsetRequest(
-            request.consumer_group,
-            request.topic,
-            request.queue_id,
-            request.commit_offset,
-            advance_only=True,
-        )
-        oneway = call.frame._replace(
-            code=int(RequestCode.UPDATE_CONSUMER_OFFSET),
-            ext=encode(commit),
-            body=b"",
-            flag=FLAG_ONEWAY,
-        )
-        route, own = self.routes[RequestCode.UPDATE_CONSUMER_OFFSET], call._replace(frame=oneway)
-        self._at_leader(own, lambda: route.function(own, commit))
 
 
 def _connection(call: Call) -> ClientConnection:

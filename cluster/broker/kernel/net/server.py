@@ -63,7 +63,7 @@ class ClientServer:
         owned: Owned,
         *,
         left: Callable[[ClientConnection], None],
-        guarded: bool = False,
+        guarded: Callable[[], bool] = lambda: False,
     ) -> None:
         """`guarded`: who sends a request is asked for, so sends are not read before that."""
         self._config, self._router, self._owned, self._left = config, router, owned, left
@@ -82,7 +82,7 @@ class ClientServer:
         config, guarded = self._config, self._guarded
         made = listening(
             lambda: ClientConnection(
-                self, config.frame_size_max, whole_frames=guarded, is_relay=relays
+                self, config.frame_size_max, whole_frames=guarded(), is_relay=relays
             ),
             TlsMode(config.tls_mode),
             config.tls_certificate,
@@ -179,7 +179,7 @@ class ClientServer:
             self._refuse(connection, map(_whole, sends))
             return
         self.relayed += len(sends)
-        self._router.relayed.take(connection, sends)
+        self._router.takes_relayed(connection, sends)
 
     def request(self, connection: ClientConnection, frame: Frame) -> None:
         if self._stops:

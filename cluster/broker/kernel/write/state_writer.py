@@ -14,6 +14,7 @@ from cluster.broker.kernel.write.own_records import Done, OwnRecords, WhenDispat
 from cluster.core.internal_topics import (
     GroupsChanged,
     StateChange,
+    StateRecord,
     StateRecordError,
     TopicsChanged,
     checked_record,
@@ -45,11 +46,39 @@ class StateWriter:
         self._groups_creating: dict[str, _Creation] = {}
         self.waiting = 0
 
-    def write(self, change: StateChange, done: Done) -> None:
+    def write(self, change: StateChange, done: Done, *before: StateChange) -> None:
         """Log one change; `done(None)` when every reader here sees it.
+
+        `before`: changes that stand in front of it; what is refused writes none of them.
 
         Raises QueueFull, and InvalidRequest for one that a replica could not apply.
         """
+        records = [self._record(one) for one in (*before, change)]
+        if not self._appender.room(sum(len(record.body) for record in records)):
+            raise QueueFull("the broker has more in flight than its limit; pause, then retry")
+        batch = self._appender.open()
+        for record in records:
+            body = encode_record(
+                topic_field(record.topic),
+                b"",
+                record.body,
+                0,
+                0,
+                0,
+                batch.stamp_ms,
+                self._host,
+                self._host,
+                queue_offset=self._offsets.following(record.topic, 0),
+                store_timestamp_ms=batch.stamp_ms,
+            )
+            batch.bodies.append(body)
+            self._offsets.take(record.topic, 0)
+            batch.size += len(body)
+        at = len(batch.bodies) - 1
+        batch.units.append(OwnRecords(at, self._appender.bound(done), self._when_dispatched))
+
+    def _record(self, change: StateChange) -> StateRecord:
+        """Raises InvalidRequest."""
         try:
             record = checked_record(change)
         except StateRecordError as error:
@@ -59,27 +88,7 @@ class StateWriter:
                 f"this change takes {len(record.body)} bytes and {self._appender.body_size_max} "
                 "are the limit of a message; make it in smaller steps"
             )
-        if not self._appender.room(len(record.body)):
-            raise QueueFull("the broker has more in flight than its limit; pause, then retry")
-        batch = self._appender.open()
-        at = len(batch.bodies)
-        body = encode_record(
-            topic_field(record.topic),
-            b"",
-            record.body,
-            0,
-            0,
-            0,
-            batch.stamp_ms,
-            self._host,
-            self._host,
-            queue_offset=self._offsets.following(record.topic, 0),
-            store_timestamp_ms=batch.stamp_ms,
-        )
-        batch.bodies.append(body)
-        self._offsets.take(record.topic, 0)
-        batch.size += len(body)
-        batch.units.append(OwnRecords(at, self._appender.bound(done), self._when_dispatched))
+        return record
 
     def write_to_free_space(self, change: StateChange, done: Done) -> None:
         """As `write`, at once and alone, and not refused by a full disk: it leads to space (L5)."""

@@ -4,6 +4,7 @@ what is missing."""
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -247,6 +248,18 @@ def test_address_patterns(pattern: str, fits: list[str], not_fits: list[str]) ->
 def test_what_is_no_pattern(pattern: str) -> None:
     with pytest.raises(ValueError, match=r"pattern|address|appear"):
         matcher(pattern)
+
+
+@pytest.mark.parametrize("place", ["0-1000000", "{0,1000000}", "9" * 5000, "0-" + "9" * 5000])
+def test_a_pattern_is_looked_at_before_it_is_counted(place: str) -> None:
+    """Anybody may send one to a cluster that has no accounts yet."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="not within 0 to 255"):
+            matcher(f"1.1.1.{place}")
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_producer_ids_that_may_be_taken_over() -> None:

@@ -1,0 +1,100 @@
+"""A change of accounts: checked against those that are there, logged, and no second one meanwhile.
+
+    rows ─► their one form ─► secrets, sizes, an administrator is left ─► [mark of level 1]
+         ─► one entry ─► answered
+
+One at a time, because each is checked against what the one before left: two that each delete one of
+two administrators would both pass (R29). A leader begins with everything applied that earlier
+leaders logged, so its own are all that can be on their way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from cluster.broker.kernel.ports import LogPort
+from cluster.broker.kernel.write.state_writer import StateWriter
+from cluster.core.access.account_rows import logged_row
+from cluster.core.access.accounts import AccountsError, read_account
+from cluster.core.apply import AppliedState
+from cluster.core.feature_level import ACCOUNTS_LEVEL
+from cluster.core.internal_topics import AccountsChanged, LevelRaised
+from cluster.errors import InvalidRequest, ServiceNotAvailable
+from cluster.security.access_file import check_secret
+
+Row = Mapping[str, Any]
+Done = Callable[[Exception | None], None]
+
+
+class AccountChanges:
+    """Used on a leader that is ready."""
+
+    def __init__(
+        self, log: LogPort, state: AppliedState, writer: StateWriter, *, peers_prove: bool
+    ) -> None:
+        """`peers_prove`: peers have to prove the cluster secret before they pass requests on."""
+        self._log, self._state, self._writer = log, state, writer
+        self._peers_prove = peers_prove
+        self._on_its_way: object = None
+
+    def leadership_ended(self) -> None:
+        """The change on its way is the next leader's to know."""
+        self._on_its_way = None
+
+    def change(self, put: Iterable[Row], delete: Iterable[str], done: Done) -> None:
+        """Log it; `done(None)` when it counts here. At once, when all is so already.
+
+        Raises InvalidRequest for rows that cannot be, ServiceNotAvailable to be asked again.
+        """
+        if self._on_its_way is not None:
+            raise ServiceNotAvailable("another change of accounts is on its way; ask again")
+        table = self._state.accounts
+        rows = [row for row in map(account_row, put) if row != table.get(row["accessKey"])]
+        try:
+            gone = tuple(key for key in dict.fromkeys(delete) if table.get(key) is not None)
+            if not rows and not gone:
+                done(None)
+                return
+            for row in rows:
+                check_secret(read_account(row))
+            table.check(rows, gone)
+        except AccountsError as error:
+            raise InvalidRequest(str(error)) from None
+        change = AccountsChanged(tuple(rows), gone)
+        mark = self._mark()
+
+        def logged(error: Exception | None) -> None:
+            if self._on_its_way is change:
+                self._on_its_way = None
+            done(error)
+
+        self._writer.write(change, logged, *(() if mark is None else (mark,)))
+        self._on_its_way = change
+
+    def _mark(self) -> LevelRaised | None:
+        """The mark that the first account of the log needs (R28). None: it is there."""
+        if self._state.level.value >= ACCOUNTS_LEVEL:
+            return None
+        levels = self._log.driver.roster.levels()
+        if levels and not self._peers_prove:
+            raise InvalidRequest(
+                "accounts in a group of several nodes need broker.cluster_secret, the same on "
+                "each: without it everybody can say to be a node; set it and restart them"
+            )
+        older = sorted(name for name, level in levels.items() if level < ACCOUNTS_LEVEL)
+        if older:
+            raise ServiceNotAvailable(
+                f"accounts in the log need every member at feature level {ACCOUNTS_LEVEL}, and "
+                f"{', '.join(older)} did not say so; upgrade and start it, or remove it from the "
+                "group, then ask again"
+            )
+        return LevelRaised(ACCOUNTS_LEVEL)
+
+
+def account_row(row: Row) -> dict[str, Any]:
+    """A row in the one form that the log has (account_rows.py). Raises InvalidRequest."""
+    try:
+        return logged_row(row)
+    except AccountsError as error:
+        raise InvalidRequest(str(error)) from None

@@ -1,0 +1,123 @@
+"""Our own requests for accounts: 31018 changes them, 31019 lists them.
+
+31018   {"create": [row, …], "alter": [row, …], "put": [row, …], "delete": ["access key", …]}
+        rows as in plain_acl.yml (cluster/core/access/accounts.py); all of it or nothing
+        create    refused where the account is there and is not just so
+        alter     the given fields of an account that is there; null takes a field away
+        put       made, or made anew (an import)
+31019   {"broker": "broker-a", "on": true, "level": 1, "accounts": [row without its secret, …]}
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, NamedTuple
+
+import orjson
+
+from cluster.broker.admin.accounts.changes import account_row
+from cluster.broker.admin.ports import AdminPorts
+from cluster.broker.kernel.net.request_bodies import json_object, json_rows
+from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
+from cluster.core.access.account_table import ACCOUNTS_MAX, without_secret
+from cluster.core.access.needs import ADMIN
+from cluster.errors import InvalidRequest, NotFound
+from cluster.protocol.account_headers import ListAccountsRequest
+from cluster.protocol.codes import RequestCode
+from cluster.protocol.frames import Frame
+
+_PARTS = frozenset({"create", "alter", "put", "delete"})
+WHAT = "a change of accounts"
+CHANGE_BYTES_MAX = 4 * 1024 * 1024
+
+
+class ChangeAccounts(NamedTuple):
+    """The body of 31018."""
+
+    create: list[dict[str, Any]]
+    alter: list[dict[str, Any]]
+    put: list[dict[str, Any]]
+    delete: list[str]
+
+
+def read_change(frame: Frame) -> ChangeAccounts:
+    """Raises InvalidRequest."""
+    if len(frame.body) > CHANGE_BYTES_MAX:
+        raise InvalidRequest(
+            f"{WHAT} has {len(frame.body)} bytes; {CHANGE_BYTES_MAX} are the limit, take steps"
+        )
+    value = json_object(frame, WHAT)
+    unknown = sorted(set(value) - _PARTS)
+    if unknown:
+        raise InvalidRequest(f"{WHAT} has no part {unknown[0][:40]!r}; remove it")
+    if not value:
+        raise InvalidRequest(f"{WHAT} names none; give create, alter, put or delete")
+    rows = {name: [] for name in _PARTS} | value
+    delete = rows.pop("delete")
+    if not isinstance(delete, list) or not all(isinstance(key, str) for key in delete):
+        raise InvalidRequest(f"{WHAT} deletes {str(delete)[:40]!r}; give a list of access keys")
+    create, alter, put = (json_rows(rows, name, WHAT) for name in ("create", "alter", "put"))
+    keys = [str(row.get("accessKey")) for row in (*create, *alter, *put)] + delete
+    if len(keys) > ACCOUNTS_MAX:
+        raise InvalidRequest(f"{WHAT} names {len(keys)}; {ACCOUNTS_MAX} is the limit")
+    if len(set(keys)) < len(keys):
+        twice = Counter(keys).most_common(1)[0][0]
+        raise InvalidRequest(f"{WHAT} names {twice[:64]!r} twice; say once what it shall be")
+    return ChangeAccounts(create, alter, put, delete)
+
+
+def change_accounts(ports: AdminPorts, call: Call, request: ChangeAccounts) -> None:
+    """31018."""
+    rows = [*request.put]
+    rows += [_created(ports, row) for row in request.create]
+    rows += [_altered(ports, row) for row in request.alter]
+    for key in request.delete:
+        existing_account(ports, key)
+    ports.account_changes.change(rows, request.delete, call.done)
+
+
+def existing_account(ports: AdminPorts, key: str) -> dict[str, Any]:
+    """Its row. Raises NotFound."""
+    found = ports.state.accounts.get(key)
+    if found is None:
+        raise NotFound(
+            f"the log has no account {key[:64]!r}; dledger account list shows them, and those of a "
+            "node's file are changed there"
+        )
+    return dict(found)
+
+
+def _created(ports: AdminPorts, row: dict[str, Any]) -> dict[str, Any]:
+    key = str(row.get("accessKey"))
+    found = ports.state.accounts.get(key)
+    if found is not None and found != account_row(row):
+        raise InvalidRequest(f"there is an account {key[:64]!r}; change it with account alter")
+    return row
+
+
+def _altered(ports: AdminPorts, row: dict[str, Any]) -> dict[str, Any]:
+    return {**existing_account(ports, str(row.get("accessKey"))), **row}
+
+
+def list_accounts(ports: AdminPorts, call: Call, request: ListAccountsRequest) -> None:
+    """31019."""
+
+    def look() -> None:
+        state = ports.state
+        body = {
+            "broker": ports.config.broker_name,
+            "on": ports.access.is_on,
+            "level": state.level.value,
+            "accounts": [without_secret(row) for row in state.accounts.rows()],
+        }
+        call.answer(0, body=orjson.dumps(body))
+
+    call.when_current(look)
+
+
+ROUTES: dict[int, Handler[AdminPorts, Any]] = {
+    RequestCode.CHANGE_ACCOUNTS: Handler(Who.LEADER, read_change, ADMIN, change_accounts),
+    RequestCode.LIST_ACCOUNTS: Handler(
+        Who.LEADER, fields(ListAccountsRequest), ADMIN, list_accounts
+    ),
+}

@@ -1,0 +1,71 @@
+"""The caller of a request: which account signed it, by the accounts that this node has now.
+
+a client's            looked at here, when it comes
+over a peer's link    looked at here, too: the peer may lag, or have accounts of its own file
+what waited           looked at again, when it is served or passed on
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cluster.broker.kernel.net.connection import ClientConnection
+from cluster.core.access.rules import Caller
+from cluster.errors import Unauthorized
+from cluster.protocol.codes import RequestCode
+from cluster.protocol.frames import Frame
+from cluster.protocol.leader_headers import without_leader
+from cluster.security.access_file import Access
+
+
+class Callers:
+    """One per router."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    def caller(self, connection: ClientConnection, frame: Frame, *, passed_on: bool) -> Caller:
+        """The caller. `passed_on`: the leader will look, too. Raises as `Access.caller`."""
+        peer = connection.forwarded_by
+        if peer is None:
+            return self._access.caller(connection.address, frame, passed_on=passed_on)
+        access, address = self._access, connection.address
+        return _as_asked(frame, lambda asked: access.caller_at_leader(address, asked, peer))
+
+    def again(self, connection: ClientConnection, frame: Frame) -> Caller:
+        """The caller of a request that waited. Raises Unauthorized.
+
+        Its rights are to be looked at again, too.
+        """
+        access, address = self._access, connection.address
+        return _as_asked(frame, lambda asked: access.caller_again(address, asked))
+
+    def of_doubt(self, connection: ClientConnection, asked: Frame) -> Caller:
+        """The caller of a send in doubt that is settled here. Raises as the two above."""
+        if connection.forwarded_by is None:
+            return self.again(connection, asked)
+        return self.caller(connection, asked, passed_on=False)
+
+    def judge_age(self, frame: Frame, since: float) -> None:
+        """Before this node serves it as the leader, since `since`. Raises SealStale."""
+        self._access.judge_age(frame, since)
+
+    def is_too_late(self, connection: ClientConnection) -> bool:
+        """Accounts came into the log behind its beginning, and its sends carry no signature.
+
+        It is closed: the next one is read with its signatures, so a client with an account goes on.
+        """
+        if connection.whole_frames or not self._access.is_on:
+            return False
+        connection.close()
+        return True
+
+
+def _as_asked(frame: Frame, look: Callable[[Frame], Caller]) -> Caller:
+    """A node may have added a field to a request on its way, which is in no signature."""
+    try:
+        return look(frame)
+    except Unauthorized:
+        if frame.code != RequestCode.TRANSFER_LEADER or "leader" not in frame.ext:
+            raise
+        return look(without_leader(frame))

@@ -1,0 +1,59 @@
+"""Accounts of the log, on each broker name: listed, and changed alike on all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import orjson
+
+from cluster.client.routing.client_instance import ClientInstance
+from cluster.client.routing.leader_requests import ask_leader
+from cluster.client.routing.routes import DEFAULT_TOPIC
+from cluster.protocol.account_headers import ListAccountsRequest
+from cluster.protocol.codes import RequestCode
+from cluster.protocol.headers import encode
+from cluster.protocol.json_body import read_answer
+
+Row = Mapping[str, Any]
+
+
+async def list_accounts(instance: ClientInstance) -> dict[str, dict[str, Any]]:
+    """Broker name → {"on", "level", "accounts": [row without its secret]}.
+
+    See cluster/broker/admin/accounts/requests.py. Raises RequestNotSupported from a stock broker,
+    ClusterError.
+    """
+    found = {}
+    for broker in sorted(await instance.routes.registered()):
+        request = encode(ListAccountsRequest(broker))
+        code = RequestCode.LIST_ACCOUNTS
+        answer = await ask_leader(instance, broker, DEFAULT_TOPIC, code, request)
+        found[broker] = dict(read_answer(answer.body, "accounts"))
+    return found
+
+
+async def change_accounts(
+    instance: ClientInstance,
+    *,
+    create: Iterable[Row] = (),
+    alter: Iterable[Row] = (),
+    put: Iterable[Row] = (),
+    delete: Iterable[str] = (),
+) -> list[str]:
+    """Change them on each broker name, in the order of the names. Returns the names.
+
+    On one name all of it is done or nothing. What is so already is no change, but for `delete`:
+    where a broker name failed, ask again for the rest.
+
+    Raises InvalidRequest, NotFound, ClusterError: names before it in the order are changed.
+    """
+    body = orjson.dumps(
+        {"create": [*create], "alter": [*alter], "put": [*put], "delete": [*delete]}
+    )
+    names = sorted(await instance.routes.registered())
+    for broker in names:
+        await ask_leader(
+            instance, broker, DEFAULT_TOPIC, RequestCode.CHANGE_ACCOUNTS, {}, body=body
+        )
+    return names

@@ -1,0 +1,94 @@
+"""The one form in which the log has an account: each thing that its row says, in one way.
+
+    {"accessKey":"a-writer","admin":null,"topicPerms":["orders = PUB"],
+     "policies":[{"resource":"topic:a","actions":["sub"],"decision":"ALLOW"}]}
+                     │ logged_row
+    {"accessKey":"a-writer","secretKey":…,"topicPerms":["orders=PUB"],
+     "policies":[{"type":"Custom","resource":"Topic:a","actions":["Sub"],"decision":"Allow"}]}
+
+Whoever lists, changes or compares rows finds no second spelling, nothing that is null, and nothing
+that would be so anyway. A row
+that is no account, is too large, or says what would never be asked is refused before it is logged.
+A list of plain_acl.yml's kind that names something twice keeps the last, which is the one that
+counts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from cluster.core.access.accounts import Account, AccountsError, read_account
+from cluster.core.access.needs import group_of
+from cluster.core.access.permission import Permission
+from cluster.core.access.policies import POLICIES_MAX, policy_row
+
+KEY_BYTES_MAX = 255
+SECRET_BYTES_MAX = 1024
+ROW_BYTES_MAX = 64 * 1024
+
+
+def row_size(row: Mapping[str, Any]) -> int:
+    """Bytes of the row in the log, about. Raises AccountsError for a row that is no JSON."""
+    try:
+        return len(json.dumps(row, ensure_ascii=False, allow_nan=False).encode())
+    except (ValueError, TypeError, RecursionError) as error:
+        raise AccountsError(f"an account cannot be kept: {error}") from None
+
+
+def logged_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row as the log keeps it. Raises AccountsError."""
+    if (size := row_size(row)) > ROW_BYTES_MAX:
+        raise AccountsError(
+            f"an account takes {size} bytes and {ROW_BYTES_MAX} are the limit; use patterns or "
+            "defaults, or split it"
+        )
+    given = {name: value for name, value in row.items() if value is not None}
+    for name in ("accessKey", "secretKey"):
+        if not isinstance(given.get(name, ""), str):
+            raise AccountsError(f"{name} is {type(given[name]).__name__}; put it in quotes")
+    account = read_account(given)
+    for name, text, most in (
+        ("accessKey", account.access_key, KEY_BYTES_MAX),
+        ("secretKey", account.secret_key, SECRET_BYTES_MAX),
+    ):
+        if len(text.encode()) > most:
+            raise AccountsError(f"{name} has {len(text.encode())} bytes; {most} are the limit")
+    if len(account.policies) > POLICIES_MAX:
+        raise AccountsError(
+            f"{len(account.policies)} policies of one account; {POLICIES_MAX} is the limit"
+        )
+    for topic in account.topics:
+        if group_of(topic) is not None:
+            raise AccountsError(
+                f"topicPerms name {topic[:255]!r}, which is asked about as its group; say it in "
+                "groupPerms"
+            )
+    return {name: value for name, value in _row_of(account, given).items() if value is not None}
+
+
+def _row_of(account: Account, given: Mapping[str, Any]) -> dict[str, Any]:
+    """None for fields at their defaults."""
+    return {
+        "accessKey": account.access_key,
+        "secretKey": account.secret_key,
+        "admin": account.admin or None,
+        "sealed": "required" if account.sealed else None,
+        "whiteRemoteAddress": str(given.get("whiteRemoteAddress", "")) or None,
+        "defaultTopicPerm": _text(account.default_topic) if account.default_topic else None,
+        "defaultGroupPerm": _text(account.default_group) if account.default_group else None,
+        "topicPerms": _texts(account.topics),
+        "groupPerms": _texts(account.groups),
+        "takeOverProducers": [*account.take_over] or None,
+        "status": None if account.enabled else "disable",
+        "policies": [*map(policy_row, account.policies)] or None,
+    }
+
+
+def _texts(permissions: Mapping[str, Permission]) -> list[str] | None:
+    return [f"{name}={_text(one)}" for name, one in permissions.items()] or None
+
+
+def _text(permission: Permission) -> str:
+    return "|".join(one.name or "" for one in Permission if one in permission and one) or "DENY"

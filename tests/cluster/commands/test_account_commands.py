@@ -1,0 +1,159 @@
+"""`dledger account` against a real node in this process, rightly used and wrongly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from cluster.cli import dledger
+from cluster.commands.errors import FAILED, USAGE, exit_code_of, is_expected, sentence_of
+from cluster.nameserver.server import NameServer
+from tests.cluster.broker.harness import Brokers
+from tests.waiting import eventually
+
+from .test_against_nodes import run
+
+SECRET = "drawn-for-this-test-alone"
+FILE = f"""
+globalWhiteRemoteAddresses: [10.9.9.9]
+accounts:
+- accessKey: imported
+  secretKey: {SECRET}
+  defaultTopicPerm: SUB
+- accessKey: other-chief
+  secretKey: {SECRET}
+  admin: true
+"""
+
+
+@asynccontextmanager
+async def one_node(folder: Path, new_address: Callable[[], str]) -> AsyncIterator[list[str]]:
+    """A node that is registered; the options by which a command reaches it."""
+    async with NameServer(new_address(), 9876, warm_up_seconds=0.0) as server:
+        brokers = Brokers(folder, [new_address()], {"name_servers": (server.address,)})
+        await brokers.start()
+        try:
+
+            async def registered() -> bool:
+                return (await run("account", "list", "-a", server.address)).exit_code == 0
+
+            await eventually(registered, "the node is at its name server")
+            yield ["-a", server.address]
+        finally:
+            await brokers.close()
+
+
+async def said(wanted: int, *arguments: str) -> str:
+    """What a command that ends with that code tells."""
+    code, told = told_by(await run(*arguments))
+    assert code == wanted, (arguments, told)
+    return told
+
+
+def told_by(found: Result) -> tuple[int, str]:
+    """The exit code of the program, and all that it tells (cluster/cli.py)."""
+    error = found.exception
+    if not isinstance(error, Exception) or not is_expected(error):
+        return found.exit_code, found.output
+    return exit_code_of(error), found.output + sentence_of(error)
+
+
+async def test_accounts_are_made_altered_listed_imported_and_deleted(
+    tmp_path: Path, new_address: Callable[[], str]
+) -> None:
+    async with one_node(tmp_path / "nodes", new_address) as address:
+        chief = tmp_path / "chief.yml"
+        as_chief = [*address, "--account", str(chief)]
+        told = await said(
+            0, "account", "create", "the-chief", "--admin", *address, "--save", str(chief)
+        )
+        assert chief.stat().st_mode & 0o777 == 0o600
+        secret = chief.read_text().split()[-1]
+        assert secret not in told
+        assert "AccessKey" in await said(1, "account", "list", *address), "an account is wanted"
+
+        rights = ("--topic", "orders=PUB|SUB", "--group", "billing=SUB", "-o", "json")
+        (row,) = json.loads(await said(0, "account", "create", "a-writer", *rights, *as_chief))
+        assert (row["topics"], row["groups"]) == (["orders=PUB|SUB"], ["billing=SUB"])
+        writer = tmp_path / "writer.yml"
+        writer.write_text(f"accessKey: a-writer\nsecretKey: {row['secret']}\n")
+        as_writer = [*address, "--account", str(writer)]
+        for verb in (["list"], ["delete", "the-chief"], ["alter", "a-writer", "--admin"]):
+            assert "admin accounts" in await said(1, "account", *verb, *as_writer)
+
+        told = await said(0, "account", "alter", "a-writer", "--disable", *as_chief)
+        assert "status" in told
+        assert "disabled" in await said(1, "account", "list", *as_writer)
+        file = tmp_path / "plain_acl.yml"
+        file.write_text(FILE)
+        told = await said(0, "account", "import", str(file), "--dry-run", *as_chief)
+        assert "imported" in told
+        assert "imported" not in await said(0, "account", "list", *as_chief)
+        told = await said(0, "account", "import", str(file), *as_chief)
+        assert "globalWhiteRemoteAddresses" in told
+        listed = await said(0, "account", "list", "-o", "json", *as_chief)
+        assert SECRET not in listed
+        found = {row["account"]: row for row in json.loads(listed)}
+        assert sorted(found) == ["a-writer", "imported", "other-chief", "the-chief"]
+        assert found["imported"]["default_topic"] == "SUB"
+        assert found["a-writer"]["status"] == "disable"
+
+        await said(0, "account", "delete", "the-chief", *as_chief)
+        assert "there is no account" in await said(1, "account", "list", *as_chief)
+
+
+async def test_wrong_uses_say_what_to_do_and_change_nothing(
+    tmp_path: Path, new_address: Callable[[], str]
+) -> None:
+    async with one_node(tmp_path / "nodes", new_address) as address:
+        chief = tmp_path / "chief.yml"
+        as_chief = [*address, "--account", str(chief)]
+        told = await said(1, "account", "create", "a-writer", *address)
+        assert "admin" in told, "the first one"
+        await said(0, "account", "create", "the-chief", "--admin", *address, "--save", str(chief))
+        before = await said(0, "account", "list", "-o", "json", *as_chief)
+        for code, words, verb in (
+            (1, "no administrator would be left", ["delete", "the-chief"]),
+            (1, "no administrator would be left", ["alter", "the-chief", "--no-admin"]),
+            (1, "no administrator would be left", ["alter", "the-chief", "--disable"]),
+            (1, "account alter", ["create", "the-chief", "--admin"]),
+            (1, "accessKey has 5 characters", ["create", "short"]),
+            (1, "'WRITE' is no permission", ["create", "a-writer", "--topic", "orders=WRITE"]),
+            (1, "account list", ["delete", "nobody-here"]),
+            (1, "account list", ["alter", "nobody-here", "--admin"]),
+        ):
+            told = await said(code, "account", *verb, *as_chief)
+            assert words in " ".join(told.split()), (verb, told)
+        assert await said(0, "account", "list", "-o", "json", *as_chief) == before
+
+
+@pytest.mark.parametrize(
+    ("verb", "wanted", "words"),
+    [
+        (["alter", "the-chief"], USAGE, "--help"),
+        (["alter", "the-chief", "--admin", "--save", "new.yml"], USAGE, "--new-secret"),
+        (["create", "the-chief", "--secret-file", "empty"], USAGE, "first line"),
+        (["create", "the-chief", "--save", "empty"], FAILED, "another"),
+        (["import", "no.yml"], USAGE, "no.yml is no accounts file"),
+        (["import", "twice.yml"], USAGE, "is there twice"),
+        (["create", "the-chief", "--default-topic", "WRITE"], USAGE, "PUB|SUB"),
+    ],
+)
+def test_what_is_wrong_by_itself_is_said_without_a_cluster(
+    verb: list[str], wanted: int, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("empty").touch()
+    Path("no.yml").write_text("accounts: 7\n")
+    row = f"- {{accessKey: imported, secretKey: {SECRET}}}\n"
+    Path("twice.yml").write_text(f"accounts:\n{row}{row}")
+    found = CliRunner().invoke(dledger, ["account", *verb, "-a", "127.0.0.1:1"])
+    code, told = told_by(found)
+    assert code == wanted, told
+    assert words in " ".join(told.split())
+    assert not Path("new.yml").exists()
