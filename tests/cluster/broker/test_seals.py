@@ -117,7 +117,8 @@ async def test_what_waited_for_a_leader_is_no_older_than_the_leader(
     make_brokers: MakeBrokers, accounts: str
 ) -> None:
     """A node that waits for a leader takes a recorded request in, and does not serve it later."""
-    async with make_brokers(3, acl_file=accounts, **SETTINGS) as brokers:
+    patient = {**SETTINGS, "leader_wait_seconds": limit(60)}  # a slow machine starts a node late
+    async with make_brokers(3, acl_file=accounts, **patient) as brokers:
         leader = await start(brokers)
         host = brokers.hosts[0]
         frame = sealed(brokers.clock, Code.SEND_MESSAGE_V2, send(TOPIC), "account-write")
