@@ -10,6 +10,8 @@ from typing import Any
 from cluster.core.pop.handles import Handle
 from cluster.protocol.codes import RequestCode as Code
 from cluster.protocol.headers import SendBackRequest, encode
+from cluster.protocol.offset_id import encode_offset_id
+from dledger.core.types import Index
 
 from .access_world import (
     FREE,
@@ -373,6 +375,22 @@ async def _consume_directly(world: World) -> Ask:
     await world.join()
     sent = await world.sent(TOPIC)
     return Ask({"consumerGroup": GROUP, "clientId": VICTIM, "msgId": sent.ext["msgId"]})
+
+
+@attempt(309, "let a member consume secrets")
+async def _consume_accounts(world: World) -> Ask:
+    await world.join()
+    row = {"accessKey": f"made-{next(world.numbers)}", "secretKey": "drawn-for-this-test-alone"}
+    chief = {**row, "accessKey": "made-chief", "admin": True}
+    await world.admin(Code.CHANGE_ACCOUNTS, Ask(body=body(put=[chief, row])))
+    store, reader = world.leader.parts.log.store, world.leader.parts.reader
+    (index,) = (
+        at
+        for at in map(Index, range(1, store.last.index + 1))
+        if row["accessKey"].encode() in bytes(store.entry(at).body)
+    )
+    message = encode_offset_id("127.0.0.1", 1, reader.place(index).position)
+    return Ask({"consumerGroup": GROUP, "clientId": VICTIM, "msgId": message})
 
 
 def asking(code: int, what: str, ext: Mapping[str, Any]) -> None:

@@ -128,6 +128,7 @@ code    what it asks for                   anon none else read write full admin 
 307     ask a member about itself           -    -    -    +    -     +    +     asked
 308     smallest offsets                    -    -    -    +    -     +    +     shown
 309     let a member consume                -    -    -    -    -     -    +     asked
+309     let a member consume secrets        -    -    -    -    -     -    -     asked
 314     clone offsets                       -    -    -    -    -     -    +     state
 315     statistics                          -    -    -    -    -     -    +     shown
 316     clean topics                        -    -    -    -    -     -    +     none

@@ -13,10 +13,11 @@ from cluster.core.access.signature import sign
 from cluster.core.feature_level import ACCOUNTS_LEVEL
 from cluster.protocol.codes import RequestCode as Code
 from cluster.protocol.frames import FLAG_ONEWAY, Frame, encode_frame
+from cluster.protocol.offset_id import encode_offset_id
 from dledger.core.types import Index
 from dledger.errors import NodeFailed
 
-from .access_world import Ask, new_topic, pop, pull, send
+from .access_world import Ask, heartbeat, new_topic, pop, pull, send
 from .by_hand import HandBroker, HandClient
 from .conftest import MakeBrokers
 from .harness import Brokers, RawClient, until
@@ -266,6 +267,10 @@ async def test_no_client_reads_the_records_that_hold_secrets(make_brokers: MakeB
         (index,) = (at for at in range(1, store.last.index + 1) if SECRET in text_of(store, at))
         position = leader.parts.reader.place(Index(index)).position
         times = {"beginTimestamp": 0, "endTimestamp": 1}
+        victim = await brokers.client(leader)
+        joined = await asked(victim, 34, heartbeat("victim@1", (), ("g",)), "the-chief")
+        assert joined.code == 0
+        member = {"consumerGroup": "g", "clientId": "victim@1"}
         for code, ask in (
             (11, pull(topic, "g")),
             (361, pull(topic, "g")),
@@ -273,12 +278,14 @@ async def test_no_client_reads_the_records_that_hold_secrets(make_brokers: MakeB
             (33, Ask({"offset": position})),
             (33, Ask({"offset": position, "topic": "orders"})),
             (36, Ask({"group": "g", "offset": position, "delayLevel": 0})),
+            (309, Ask({**member, "msgId": encode_offset_id("127.0.0.1", 1, position)})),
             (Code.POP_MESSAGE, pop(topic, "g")),
             (Code.PEEK_MESSAGE, pop(topic, "g")),
         ):
             answer = await asked(client, code, ask, "the-chief")
             assert answer.code == NO_PERMISSION, (code, answer.remark)
             assert SECRET.encode() not in answer.body
+        assert {notice.code for notice in victim.notices} <= {Code.NOTIFY_CONSUMER_IDS_CHANGED}
         client, before = await brokers.client(leader), leader.parts.state.accounts.rows()
         record = json.dumps({"put": [{**CHIEF, "accessKey": "smuggled"}]}).encode()
         for more in ({}, {"properties": f"REAL_TOPIC\x01{topic}\x02DELAY\x011\x02"}):

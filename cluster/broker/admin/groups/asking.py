@@ -28,6 +28,7 @@ from cluster.protocol.frames import Frame
 from cluster.protocol.headers import encode
 from cluster.protocol.json_body import dump
 from cluster.protocol.offset_id import decode_offset_id
+from commitlog.records.message_fast import scan_record
 
 # RocketMQ's; administrators wait longer (docs/spec/remoting.md 3, code 207)
 ANSWER_SECONDS_MAX = 10.0
@@ -44,7 +45,10 @@ def running_info(ports: AdminPorts, call: Call, request: RunningInfoRequest) -> 
 
 
 def consume_directly(ports: AdminPorts, call: Call, request: ConsumeDirectlyRequest) -> None:
-    """309: one message to one consumer, as if it had been pulled."""
+    """309: one message to one consumer, as if it had been pulled.
+
+    The message's own topic is asked for when it was found: no client is sent what none may read.
+    """
     if not request.msg_id or not request.client_id:
         raise InvalidRequest("the request needs its fields msgId and clientId; send them")
     client_id, position = request.client_id, decode_offset_id(request.msg_id)[2]
@@ -55,6 +59,7 @@ def consume_directly(ports: AdminPorts, call: Call, request: ConsumeDirectlyRequ
             record = ports.reader.record(position)
         except NotFound as error:
             raise ServerError(str(error)) from None
+        call.require(to_consume(scan_record(record).topic.decode("utf-8", "replace")))
         ext = {**encode(request), "brokerName": ports.config.broker_name}
         _ask(ports, call, member, ext, bytes(record))
 
