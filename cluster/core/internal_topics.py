@@ -35,7 +35,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cluster.core.access.accounts import read_account
+from cluster.core.access.account_rows import check_logged
 from cluster.core.feature_level import LEVEL_MAX
 from cluster.core.record_json import (
     UNREADABLE,
@@ -355,7 +355,7 @@ def _decode_producer(value: Mapping[str, Any]) -> ProducerOwned:
 def _decode_accounts(value: Mapping[str, Any]) -> AccountsChanged:
     put = tuple(listed(value.get("put", ())))
     for row in put:
-        read_account(row)
+        check_logged(row)
     return AccountsChanged(put, texts(value.get("delete", ())))
 
 

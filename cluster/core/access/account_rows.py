@@ -37,6 +37,24 @@ def row_size(row: Mapping[str, Any]) -> int:
         raise AccountsError(f"an account cannot be kept: {error}") from None
 
 
+def check_logged(row: Any) -> None:
+    """A row of the log that every table takes: texts, true, false, and lists of texts or policies.
+
+    What nests deeper, a number, and half a surrogate pair are in no row that `logged_row` made.
+    Raises AccountsError.
+    """
+    read = row.items() if isinstance(row, Mapping) else ()
+    for name, value in read:
+        for one in value if isinstance(value, list) else (value,):
+            is_policy = name == "policies" and isinstance(one, Mapping)
+            for part in one.values() if is_policy else (one,):
+                for text in part if is_policy and isinstance(part, list) else (part,):
+                    if not isinstance(text, str | bool | None):
+                        raise AccountsError(f"{name[:40]} holds a {type(text).__name__}")
+    row_size(row)
+    read_account(row)
+
+
 def logged_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """The row as the log keeps it. Raises AccountsError."""
     if (size := row_size(row)) > ROW_BYTES_MAX:

@@ -10,6 +10,13 @@ from cluster.core.access.account_rows import ROW_BYTES_MAX, logged_row, row_size
 from cluster.core.access.account_table import TABLE_BYTES_MAX, AccountTable
 from cluster.core.access.accounts import AccountsError, read_account
 from cluster.core.access.policies import POLICIES_MAX
+from cluster.core.internal_topics import (
+    AccountsChanged,
+    StateRecordError,
+    decode_change,
+    encode_change,
+)
+from cluster.core.topics import ACCOUNTS_TOPIC
 
 ROW = {"accessKey": "a-writer", "secretKey": "drawn-for-this"}
 POLICY = {"type": "Custom", "resource": "Topic:a", "actions": ["Sub"], "decision": "Allow"}
@@ -101,3 +108,32 @@ def test_a_state_that_cannot_be_read_changes_nothing() -> None:
         table.restore([{"accessKey": "short"}])
     assert table.rows() == before
     assert list(table.accounts) == ["a-writer"]
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        b'"secretKey":{"a":1e999}',
+        b'"secretKey":[1e999,1,1,1,1,1,1,1]',
+        b'"secretKey":' + b"[" * 500 + b"]" * 500,
+        b'"secretKey":"drawn-for-this","whiteRemoteAddress":1e999',
+        b'"secretKey":"drawn-for-this","topicPerms":[{"a=PUB":1e999}]',
+        b'"secretKey":"\xed\xa0\x80-drawn-for-this"',
+        b'"secretKey":"\\ud800-drawn-for-this"',
+    ],
+)
+def test_a_record_that_no_table_can_hold_is_not_decoded(field: bytes) -> None:
+    body = b'{"put":[{"accessKey":"a-writer",' + field + b"}]}"
+    with pytest.raises(StateRecordError):
+        decode_change(ACCOUNTS_TOPIC, body)
+
+
+def test_a_table_and_its_checkpoint_take_what_is_decoded() -> None:
+    policies = [{**POLICY, "sourceIps": ["10.0.0.0/8"]}]
+    row = {**ROW, "admin": True, "topicPerms": ["a=PUB"], "policies": policies}
+    change = AccountsChanged((logged_row(row),))
+    decoded = decode_change(ACCOUNTS_TOPIC, encode_change(change).body)
+    assert decoded == change
+    table = AccountTable()
+    table.apply(change.put, change.delete)
+    assert table.rows() == [*change.put]
