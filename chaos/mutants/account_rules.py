@@ -170,6 +170,9 @@ ACCOUNTS = (
                 "        if False:\n",
             ),
         ),
-        tests=(f"{_ACCOUNTS}test_the_first_account_waits_for_members_of_an_older_version",),
+        tests=(
+            "tests/cluster/broker/test_first_account.py::"
+            "test_the_first_account_waits_for_members_of_an_older_version",
+        ),
     ),
 )

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from dledger.config import Address
@@ -146,8 +146,16 @@ class Roster:
         if len(self.visitors) > VISITORS_MAX:
             del self.visitors[next(iter(self.visitors))]
 
+    def parted(self, node: NodeId) -> None:
+        """Its last connection ended. When it comes back it says its level anew."""
+        visitor = self.visitors.get(node)
+        if visitor is not None:
+            self.visitors[node] = replace(visitor, level=0)
+
     def levels(self) -> dict[NodeId, int]:
-        """The feature level that each other member said it understands; 0: it did not say."""
+        """The feature level that each other member says it understands; 0: it does not say, or is
+        not connected.
+        """
         names = self.configuration.names
         return {name: self._level_of(name) for name in names if name != self._me.node_id}
 

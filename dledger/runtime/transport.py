@@ -329,6 +329,8 @@ class Transport:
         if self._inbound.get((peer, lane)) is not inbound:
             return
         del self._inbound[peer, lane]
+        if self._roster is not None and not any((peer, one) in self._inbound for one in Lane):
+            self._roster.parted(peer)
         self._say(f"closed {peer}'s connection", inbound, reason)
         self._listener.disconnected(peer, lane, False)
 

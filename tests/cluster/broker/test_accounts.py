@@ -10,7 +10,6 @@ from typing import Any
 
 from cluster.broker.node import BrokerNode
 from cluster.core.access.signature import sign
-from cluster.core.feature_level import ACCOUNTS_LEVEL
 from cluster.protocol.codes import RequestCode as Code
 from cluster.protocol.frames import FLAG_ONEWAY, Frame, encode_frame
 from cluster.protocol.offset_id import encode_offset_id
@@ -169,25 +168,6 @@ async def test_a_leader_believes_no_follower_that_has_not_heard_of_accounts(
         assert leader.parts.state.topics.get("made") is None
         assert (await asked(client, 17, new_topic("made"), "the-chief")).code == 0
         follower.parts.state.accounts.restore(rows)
-
-
-async def test_the_first_account_waits_for_members_of_an_older_version(
-    make_brokers: MakeBrokers,
-) -> None:
-    async with make_brokers(3, **SETTINGS) as brokers:
-        leader = await brokers.leader()
-        driver = leader.parts.log.driver
-        await until(lambda: set(driver.roster.levels().values()) == {ACCOUNTS_LEVEL})
-        before = leader.parts.log.store.last.index
-        levels = driver.roster.levels()
-        older = next(iter(levels))
-        driver.roster.levels = lambda: {**levels, older: 0}  # type: ignore[method-assign]
-        client = await brokers.client(leader)
-        answer = await asked(client, Code.CHANGE_ACCOUNTS, change(create=[CHIEF]))
-        assert answer.code == AGAIN
-        assert f"{older} did not say so" in (answer.remark or "")
-        assert leader.parts.log.store.last.index == before, "no mark either"
-        assert not leader.parts.access.is_on
 
 
 async def test_several_nodes_have_no_accounts_without_the_cluster_secret(

@@ -23,6 +23,9 @@ from cluster.core.internal_topics import AccountsChanged, LevelRaised
 from cluster.errors import InvalidRequest, ServiceNotAvailable
 from cluster.security.access_file import check_secret
 
+SILENT_SECONDS = 5.0
+"""A member that was not heard for so long is away, and may come back as an older version."""
+
 Row = Mapping[str, Any]
 Done = Callable[[Exception | None], None]
 
@@ -82,7 +85,15 @@ class AccountChanges:
                 "accounts in a group of several nodes need broker.cluster_secret, the same on "
                 "each: without it everybody can say to be a node; set it and restart them"
             )
-        older = sorted(name for name, level in levels.items() if level < ACCOUNTS_LEVEL)
+        now = self._log.driver.now() if levels else 0.0
+        heard = {
+            peer.node_id
+            for peer in self._log.status().peers
+            if now - peer.heard_at < SILENT_SECONDS
+        }
+        older = sorted(
+            name for name, level in levels.items() if level < ACCOUNTS_LEVEL or name not in heard
+        )
         if older:
             raise ServiceNotAvailable(
                 f"accounts in the log need every member at feature level {ACCOUNTS_LEVEL}, and "

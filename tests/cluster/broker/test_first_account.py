@@ -1,0 +1,66 @@
+"""The first account of the log is made when every member is there and understands it (R28)."""
+
+from __future__ import annotations
+
+from cluster.core.feature_level import ACCOUNTS_LEVEL
+from cluster.protocol.codes import RequestCode as Code
+from dledger.core.status import NodeStatus
+
+from .conftest import MakeBrokers
+from .harness import until
+from .test_accounts import AGAIN, CHIEF, SETTINGS, asked, change
+
+
+async def test_the_first_account_waits_for_members_of_an_older_version(
+    make_brokers: MakeBrokers,
+) -> None:
+    async with make_brokers(3, **SETTINGS) as brokers:
+        leader = await brokers.leader()
+        driver = leader.parts.log.driver
+        await until(lambda: set(driver.roster.levels().values()) == {ACCOUNTS_LEVEL})
+        before = leader.parts.log.store.last.index
+        levels = driver.roster.levels()
+        older = next(iter(levels))
+        driver.roster.levels = lambda: {**levels, older: 0}  # type: ignore[method-assign]
+        client = await brokers.client(leader)
+        answer = await asked(client, Code.CHANGE_ACCOUNTS, change(create=[CHIEF]))
+        assert answer.code == AGAIN
+        assert f"{older} did not say so" in (answer.remark or "")
+        assert leader.parts.log.store.last.index == before, "no mark either"
+        assert not leader.parts.access.is_on
+
+
+async def test_the_first_account_waits_for_a_member_that_is_down(
+    make_brokers: MakeBrokers,
+) -> None:
+    async with make_brokers(3, **SETTINGS) as brokers:
+        leader, follower = await brokers.leader(), await brokers.follower()
+        roster, name = leader.parts.log.driver.roster, follower.config.node_id
+        await until(lambda: set(roster.levels().values()) == {ACCOUNTS_LEVEL})
+        await brokers.stop_node(brokers.nodes.index(follower))
+        await until(lambda: roster.levels()[name] == 0, "what it said is forgotten")
+        client = await brokers.client(leader)
+        answer = await asked(client, Code.CHANGE_ACCOUNTS, change(create=[CHIEF]))
+        assert answer.code == AGAIN
+        assert f"{name} did not say so; upgrade and start it" in (answer.remark or "")
+        assert not leader.parts.access.is_on
+
+
+async def test_the_first_account_waits_for_a_member_that_is_silent(
+    make_brokers: MakeBrokers,
+) -> None:
+    async with make_brokers(3, **SETTINGS) as brokers:
+        leader = await brokers.leader()
+        log, client = leader.parts.log, await brokers.client(leader)
+        await until(lambda: set(log.driver.roster.levels().values()) == {ACCOUNTS_LEVEL})
+        status = log.status
+
+        def silent() -> NodeStatus:
+            found = status()
+            first, *others = found.peers
+            return found._replace(peers=(first._replace(heard_at=-60.0), *others))
+
+        log.status = silent  # type: ignore[method-assign]
+        answer = await asked(client, Code.CHANGE_ACCOUNTS, change(create=[CHIEF]))
+        assert answer.code == AGAIN
+        assert f"{status().peers[0].node_id} did not say so" in (answer.remark or "")
