@@ -196,3 +196,36 @@ def test_acls_that_cannot_be_are_refused(
 ) -> None:
     body = None if one is None else {"policies": [{"entries": [one]}]}
     tool.is_refused(wanted, words, code, body, subject=subject)
+
+
+def test_a_list_that_is_too_long_for_an_answer_is_refused(tool: Tool) -> None:
+    """Accounts that may be, and of which nobody could list any, or with the loop held up."""
+    many = [f"t{number}=PUB" for number in range(5_000)]
+    wide = ["p" * 60_000]
+    rows = [
+        {**CHIEF_ROW, "accessKey": f"user-{number:03}", "topicPerms": many, "groupPerms": ["g=SUB"]}
+        for number in range(11)
+    ]
+    tool.broker.parts.state.accounts.apply(rows, ())
+    tool.is_refused(INVALID, "give a subject filter", Code.AUTH_LIST_ACL)
+    tool.is_refused(INVALID, "give a subject filter", Code.AUTH_LIST_ACL, resourceFilter="t7")
+    (one,) = tool.asks(Code.AUTH_LIST_ACL, subjectFilter="User:user-001", resourceFilter="Group")
+    assert [row["resource"] for row in one["policies"][0]["entries"]] == ["Group:g"]
+    rows = [
+        {**CHIEF_ROW, "accessKey": f"wide-{number:03}", "takeOverProducers": wide}
+        for number in range(140)
+    ]
+    assert len(tool.asks(Code.LIST_ACCOUNTS)["accounts"]) == 13
+    tool.broker.parts.state.accounts.apply(rows, ())
+    tool.is_refused(INVALID, "8388608 bytes; list users", Code.LIST_ACCOUNTS)
+    assert len(tool.asks(Code.AUTH_LIST_USER)) == 153
+    rows = [
+        {
+            "accessKey": f"wide-{number:03}",
+            "secretKey": SECRET,
+            "topicPerms": [f"{'t' * 60_000}=PUB"],
+        }
+        for number in range(140)
+    ]
+    tool.broker.parts.state.accounts.apply(rows, ())
+    tool.is_refused(INVALID, "bytes; give a subject", Code.AUTH_LIST_ACL, subjectFilter="wide")

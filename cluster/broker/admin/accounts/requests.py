@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import orjson
@@ -29,6 +30,8 @@ from cluster.protocol.frames import Frame
 _PARTS = frozenset({"create", "alter", "put", "delete"})
 WHAT = "a change of accounts"
 CHANGE_BYTES_MAX = 4 * 1024 * 1024
+ANSWER_BYTES_MAX = 8 * 1024 * 1024
+"""Of one list; a frame that has twice as many is none."""
 
 
 class ChangeAccounts(NamedTuple):
@@ -99,16 +102,33 @@ def _altered(ports: AdminPorts, row: dict[str, Any]) -> dict[str, Any]:
     return {**existing_account(ports, str(row.get("accessKey"))), **row}
 
 
+def joined(rows: Iterable[Mapping[str, Any]], advice: str) -> bytes:
+    """A JSON list of the rows. Raises InvalidRequest for one that is too long for an answer."""
+    found, size = list[bytes](), 0
+    for row in rows:
+        found.append(orjson.dumps(row))
+        size += len(found[-1]) + 1
+        if size > ANSWER_BYTES_MAX:
+            raise InvalidRequest(
+                f"the answer would have more than {ANSWER_BYTES_MAX} bytes; {advice}"
+            )
+    return b"[" + b",".join(found) + b"]"
+
+
 def list_accounts(ports: AdminPorts, call: Call, request: ListAccountsRequest) -> None:
     """31019."""
 
     def look() -> None:
         state = ports.state
+        rows = joined(
+            map(without_secret, state.accounts.rows()),
+            "list users with mqadmin listUser, and the rights of one with getAcl",
+        )
         body = {
             "broker": ports.config.broker_name,
             "on": ports.access.is_on,
             "level": state.level.value,
-            "accounts": [without_secret(row) for row in state.accounts.rows()],
+            "accounts": orjson.Fragment(rows),
         }
         call.answer(0, body=orjson.dumps(body))
 
