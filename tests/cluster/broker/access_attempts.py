@@ -377,22 +377,6 @@ async def _consume_directly(world: World) -> Ask:
     return Ask({"consumerGroup": GROUP, "clientId": VICTIM, "msgId": sent.ext["msgId"]})
 
 
-@attempt(309, "let a member consume secrets")
-async def _consume_accounts(world: World) -> Ask:
-    await world.join()
-    row = {"accessKey": f"made-{next(world.numbers)}", "secretKey": "drawn-for-this-test-alone"}
-    chief = {**row, "accessKey": "made-chief", "admin": True}
-    await world.admin(Code.CHANGE_ACCOUNTS, Ask(body=body(put=[chief, row])))
-    store, reader = world.leader.parts.log.store, world.leader.parts.reader
-    (index,) = (
-        at
-        for at in map(Index, range(1, store.last.index + 1))
-        if row["accessKey"].encode() in bytes(store.entry(at).body)
-    )
-    message = encode_offset_id("127.0.0.1", 1, reader.place(index).position)
-    return Ask({"consumerGroup": GROUP, "clientId": VICTIM, "msgId": message})
-
-
 def asking(code: int, what: str, ext: Mapping[str, Any]) -> None:
     @attempt(code, what)
     async def ask(world: World) -> Ask:
@@ -580,3 +564,17 @@ of_user(3009, "an ACL", lambda name, _: Ask({"subject": f"User:{name}"}))
 of_user(3010, "ACLs", lambda name, _: Ask({"subjectFilter": name}))
 of_user(31018, "change accounts", lambda name, _: Ask(body=body(delete=[name])))
 of_user(31019, "list accounts", lambda *_: Ask())
+
+
+@attempt(309, "let a member consume secrets")
+async def _consume_accounts(world: World) -> Ask:
+    await world.join()
+    name = await _user(world)
+    store, reader = world.leader.parts.log.store, world.leader.parts.reader
+    (index,) = (
+        at
+        for at in map(Index, range(1, store.last.index + 1))
+        if f'"{name}"'.encode() in bytes(store.entry(at).body)
+    )
+    message = encode_offset_id("127.0.0.1", 1, reader.place(index).position)
+    return Ask({"consumerGroup": GROUP, "clientId": VICTIM, "msgId": message})
