@@ -22,11 +22,14 @@ from typing import Any
 from cluster.core.access.accounts import Account, AccountsError, read_account
 from cluster.core.access.needs import group_of
 from cluster.core.access.permission import Permission
-from cluster.core.access.policies import POLICIES_MAX, policy_row
+from cluster.core.access.policies import POLICIES_MAX, Resource, policy_row
+from cluster.core.topics import DLQ_PREFIX, RETRY_PREFIX
 
 KEY_BYTES_MAX = 255
 SECRET_BYTES_MAX = 1024
 ROW_BYTES_MAX = 64 * 1024
+SOURCES_MAX = 100
+"""Of one policy."""
 
 
 def row_size(row: Mapping[str, Any]) -> int:
@@ -66,6 +69,7 @@ def logged_row(row: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("accessKey", "secretKey"):
         if not isinstance(given.get(name, ""), str):
             raise AccountsError(f"{name} is {type(given[name]).__name__}; put it in quotes")
+    _check_sources(given.get("policies"))
     account = read_account(given)
     for name, text, most in (
         ("accessKey", account.access_key, KEY_BYTES_MAX),
@@ -83,7 +87,25 @@ def logged_row(row: Mapping[str, Any]) -> dict[str, Any]:
                 f"topicPerms name {topic[:255]!r}, which is asked about as its group; say it in "
                 "groupPerms"
             )
+    for policy in account.policies:
+        prefix = policy.name if policy.resource is Resource.TOPIC and policy.is_prefix else ""
+        if len(prefix) > 1 and any(one.startswith(prefix) for one in (RETRY_PREFIX, DLQ_PREFIX)):
+            raise AccountsError(
+                f"the resource 'Topic:{prefix}*' names topics that are asked about as their "
+                "groups; name Group:NAME or Group:PREFIX*"
+            )
     return {name: value for name, value in _row_of(account, given).items() if value is not None}
+
+
+def _check_sources(policies: Any) -> None:
+    """Before they are read, which takes long for many. Raises AccountsError."""
+    for row in policies if isinstance(policies, list) else ():
+        sources = row.get("sourceIps") if isinstance(row, Mapping) else None
+        if isinstance(sources, list) and len(sources) > SOURCES_MAX:
+            raise AccountsError(
+                f"a policy has {len(sources)} sourceIps and {SOURCES_MAX} are the limit; give "
+                "networks, or several policies"
+            )
 
 
 def _row_of(account: Account, given: Mapping[str, Any]) -> dict[str, Any]:

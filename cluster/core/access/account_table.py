@@ -16,6 +16,11 @@ ACCOUNTS_MAX = 10_000
 TABLE_BYTES_MAX = 16 * 1024 * 1024
 """Of all rows, which every checkpoint holds."""
 
+NO_ADMINISTRATOR = (
+    "no administrator would be left among the accounts of the log; create an enabled account with "
+    "admin: true first, or in the same import"
+)
+
 Row = Mapping[str, Any]
 
 
@@ -92,10 +97,7 @@ class AccountTable:
         if len(left) > ACCOUNTS_MAX:
             raise AccountsError(f"{len(left)} accounts are too many; {ACCOUNTS_MAX} is the limit")
         if not any(account.admin and account.enabled for account in left.values()):
-            raise AccountsError(
-                "no administrator would be left among the accounts of the log; create an enabled "
-                "account with admin: true first, or in the same import"
-            )
+            raise AccountsError(NO_ADMINISTRATOR)
 
 
 def without_secret(row: Row) -> dict[str, Any]:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster.broker.admin.accounts import changes
 from cluster.core.feature_level import ACCOUNTS_LEVEL
 from cluster.protocol.codes import RequestCode as Code
 from dledger.core.status import NodeStatus
 
+from .by_hand import HandBroker
 from .conftest import MakeBrokers
 from .harness import until
-from .test_accounts import AGAIN, CHIEF, SETTINGS, asked, change
+from .test_accounts import AGAIN, CHIEF, INVALID, SETTINGS, WRITER, asked, change
 
 
 async def test_the_first_account_waits_for_members_of_an_older_version(
@@ -64,3 +71,22 @@ async def test_the_first_account_waits_for_a_member_that_is_silent(
         answer = await asked(client, Code.CHANGE_ACCOUNTS, change(create=[CHIEF]))
         assert answer.code == AGAIN
         assert f"{status().peers[0].node_id} did not say so" in (answer.remark or "")
+
+
+@pytest.mark.parametrize("chief", [{}, {"admin": False}, {"admin": True, "status": "disable"}])
+def test_rows_without_an_administrator_are_not_read_where_there_is_no_account(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chief: dict[str, Any]
+) -> None:
+    """Anybody may ask for the first account."""
+    broker = HandBroker(tmp_path, **SETTINGS)
+    broker.lead()
+    read = list[Any]()
+    monkeypatch.setattr(changes, "logged_row", read.append)
+    body = change(put=[WRITER, {**CHIEF, "admin": None, **chief}]).body
+    refused = broker.client().ask(Code.CHANGE_ACCOUNTS, {}, body)
+    broker.turn(1.0)
+    assert refused.code == INVALID
+    assert refused.answer is not None
+    assert "no administrator would be left" in (refused.answer.remark or "")
+    assert read == []
+    broker.close()

@@ -16,6 +16,7 @@ from typing import Any
 from cluster.broker.kernel.ports import LogPort
 from cluster.broker.kernel.write.state_writer import StateWriter
 from cluster.core.access.account_rows import logged_row
+from cluster.core.access.account_table import NO_ADMINISTRATOR
 from cluster.core.access.accounts import AccountsError, read_account
 from cluster.core.apply import AppliedState
 from cluster.core.feature_level import ACCOUNTS_LEVEL
@@ -52,7 +53,10 @@ class AccountChanges:
         """
         if self._on_its_way is not None:
             raise ServiceNotAvailable("another change of accounts is on its way; ask again")
-        table = self._state.accounts
+        table, put = self._state.accounts, [*put]
+        if put and not len(table) and not any(map(_may_be_chief, put)):
+            # Anybody may ask for this one, so it is refused before the rows are read.
+            raise InvalidRequest(NO_ADMINISTRATOR)
         rows = [row for row in map(account_row, put) if row != table.get(row["accessKey"])]
         try:
             gone = tuple(key for key in dict.fromkeys(delete) if table.get(key) is not None)
@@ -101,6 +105,10 @@ class AccountChanges:
                 "group, then ask again"
             )
         return LevelRaised(ACCOUNTS_LEVEL)
+
+
+def _may_be_chief(row: Row) -> bool:
+    return row.get("admin") is True and row.get("status") in (None, "enable")
 
 
 def account_row(row: Row) -> dict[str, Any]:

@@ -79,6 +79,9 @@ def test_a_row_has_one_form(given: dict[str, Any], kept: dict[str, Any]) -> None
         ({"policies": {"a": float("nan")}}, "cannot be kept"),
         ({"accessKey": "\ud800\ud800\ud800\ud800\ud800\ud800"}, "cannot be kept"),
         ({"policies": 7}, "write a list"),
+        ({"policies": [{**POLICY, "sourceIps": ["10.0.0.1"] * 101}]}, "101 sourceIps and 100 are"),
+        ({"policies": [{**POLICY, "resource": "Topic:%RETRY*"}]}, "asked about as their groups"),
+        ({"policies": [{**POLICY, "resource": "topic:%DLQ*"}]}, "asked about as their groups"),
     ],
 )
 def test_what_cannot_be_kept_is_refused(wrong: dict[str, Any], word: str) -> None:
