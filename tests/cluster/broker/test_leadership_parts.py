@@ -82,6 +82,7 @@ OUTLIVES = {
     "Reviving": "counts; a timer that looks who leads",
     "Subscriptions": "expressions that were parsed",
     "TopicRoutes": "answers about topics, made again when one changes",
+    "AccountsKnown": "that all was applied once since the start",
     "Exports": NODE,
     "Housekeeping": NODE,
     "LeadershipParts": "the list itself",

@@ -1,6 +1,7 @@
 """Pulls: a follower answers found messages, the leader all else; each may carry a commit.
 
 follower   messages found ─► answered here; the commit alone goes to the leader
+           not caught up ──► passed on, until it knows all accounts (accounts_known.py)
            nothing found ──► passed on, or held, with its commit
 leader     commit, then served
 """
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cluster.broker.kernel.events.leadership import Leadership
+from cluster.broker.kernel.net.accounts_known import AccountsKnown
 from cluster.broker.kernel.net.hot_paths import Pulls
 from cluster.broker.kernel.net.requests import Call
 from cluster.protocol.codes import RequestCode
@@ -34,6 +36,7 @@ class RoutedPulls:
         pulls: Pulls,
         leadership: Leadership,
         access: Access,
+        known: AccountsKnown,
         at_leader: Callable[[Call, Callable[[], None]], None],
         *,
         commit: Commit,
@@ -41,7 +44,7 @@ class RoutedPulls:
         """`at_leader` runs a step when this node leads, else passes the call's frame on, or holds
         it; `commit` is the function of code 15."""
         self._pulls, self._leadership, self._access = pulls, leadership, access
-        self._at_leader, self._commit = at_leader, commit
+        self._known, self._at_leader, self._commit = known, at_leader, commit
 
     def take(self, call: Call, request: PullRequest) -> None:
         """One pull. A oneway one is there for its commit alone."""
@@ -49,7 +52,11 @@ class RoutedPulls:
         frame = call.frame
         if frame.flag & FLAG_ONEWAY:
             self._commit_only(call, request)
-        elif self._leadership.leads or not self._pulls.try_found(client, frame, request):
+        elif (
+            self._leadership.leads
+            or not self._known.is_certain
+            or not self._pulls.try_found(client, frame, request)
+        ):
             self._at_leader(call, lambda: self._serve(call, request))
         else:
             self._commit_only(call, request)

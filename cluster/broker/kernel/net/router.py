@@ -15,6 +15,7 @@ from typing import Any
 
 from cluster.broker.config import BrokerConfig
 from cluster.broker.kernel.events.leadership import Leadership, Retry, Serving
+from cluster.broker.kernel.net.accounts_known import AccountsKnown
 from cluster.broker.kernel.net.announcements import Announcements
 from cluster.broker.kernel.net.callers import Callers
 from cluster.broker.kernel.net.client_calls import ClientCalls
@@ -52,6 +53,9 @@ from cluster.security.access_file import Access
 from dledger.errors import DledgerError
 from dledger.runtime.owned import Owned
 
+READ_THE_LOG = frozenset({RequestCode.FETCH_LOG_RANGE, RequestCode.FETCH_QUEUE_RANGE})
+"""Besides pulls, what any replica answers from its own log."""
+
 
 class Router:
     """See the module's text."""
@@ -75,6 +79,7 @@ class Router:
         self._leader_address, self._access = leader_address, access
         self.routes: dict[int, Route[Any]] = {}
         self._refuse_sends, self._callers = refuse_sends, Callers(access)
+        self._accounts_known = AccountsKnown(reads, leadership, access, owned)
         self._doubts = Doubts(
             self,
             leadership,
@@ -103,6 +108,7 @@ class Router:
             pulls,
             self._leadership,
             self._access,
+            self._accounts_known,
             self._at_leader,
             commit=lambda *asked: self.routes[RequestCode.UPDATE_CONSUMER_OFFSET].function(*asked),
         )
@@ -304,6 +310,11 @@ class Router:
             named = call._replace(frame=frame)
             self._at_leader(named, lambda: route.function(call, request))
             return
+        if frame.code in READ_THE_LOG and not self._accounts_known.is_certain:
+            raise ServiceNotAvailable(
+                "this node started just now and may not know every account; ask another one, or "
+                "again shortly"
+            )
         route.function(call, request)
         if isinstance(request, HeartbeatData | UnregisterClientRequest):
             self.announcements.announce(connection, frame, request)
