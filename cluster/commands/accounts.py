@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
-from cluster.client.admin.accounts import change_accounts, list_accounts
+from cluster.client.admin.accounts import change_accounts, import_steps, list_accounts
 from cluster.commands.connecting import Reach, address_option, connected
 from cluster.commands.errors import USAGE, CommandError
 from cluster.commands.output import emit, output_option
@@ -184,10 +184,16 @@ def delete(name: str, address: Reach, output: str) -> None:
 @address_option
 @output_option
 def import_(file: Path, dry_run: bool, address: Reach, output: str) -> None:
-    """Make the accounts of FILE, a plain_acl.yml, accounts of the log: all of them, or none."""
+    """Make the accounts of FILE, a plain_acl.yml, accounts of the log, administrators first.
+
+    Up to 1,000 of them, and 2 MB, are made together or not at all; more are made in such steps. The
+    first step asks everybody for an account, so give --account of an administrator of FILE then. An
+    import that failed can be asked for again.
+    """
     rows, white = _read(file)
     if not dry_run:
-        _change(address, put=rows)
+        for step in import_steps(rows):
+            _change(address, put=step)
     emit([_shown(row) for row in rows], output, COLUMNS)
     if white:
         click.echo(

@@ -13,9 +13,35 @@ from cluster.client.routing.routes import DEFAULT_TOPIC
 from cluster.protocol.account_headers import ListAccountsRequest
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.headers import encode
-from cluster.protocol.json_body import read_answer
+from cluster.protocol.json_body import ITEM_SIZE_MAX, ITEMS_MAX, ROWS_COUNT_MAX, read_answer
 
 Row = Mapping[str, Any]
+
+_ROOM_BYTES, _ROOM_ITEMS = 1_000, 100
+"""Of a body, for what stands around the rows."""
+
+
+def import_steps(rows: Iterable[Row]) -> list[list[Row]]:
+    """The rows in parts that one change can hold each; enabled administrators come first."""
+    steps, count, size = list[list[Row]](), 0, 0
+    for row in sorted(rows, key=_is_no_chief):
+        body = orjson.dumps(row)
+        items = sum(map(body.count, (b",", b"{", b"["))) + 1
+        count, size = count + items, size + len(body) + 1
+        if (
+            not steps
+            or len(steps[-1]) == ROWS_COUNT_MAX
+            or count > ITEMS_MAX - _ROOM_ITEMS
+            or size > ITEMS_MAX * ITEM_SIZE_MAX - _ROOM_BYTES
+        ):
+            steps.append([])
+            count, size = items, len(body) + 1
+        steps[-1].append(row)
+    return steps
+
+
+def _is_no_chief(row: Row) -> bool:
+    return row.get("admin") is not True or row.get("status", "enable") != "enable"
 
 
 async def list_accounts(instance: ClientInstance) -> dict[str, dict[str, Any]]:

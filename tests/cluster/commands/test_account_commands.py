@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from itertools import chain
 from pathlib import Path
 
+import orjson
 import pytest
 from click.testing import CliRunner, Result
 
+from cluster.broker.admin.accounts.requests import read_change
 from cluster.cli import dledger
+from cluster.client.admin.accounts import import_steps
 from cluster.commands.errors import FAILED, USAGE, exit_code_of, is_expected, sentence_of
 from cluster.nameserver.server import NameServer
+from cluster.protocol.frames import Frame
 from tests.cluster.broker.harness import Brokers
 from tests.waiting import eventually
 
@@ -157,3 +162,37 @@ def test_what_is_wrong_by_itself_is_said_without_a_cluster(
     assert code == wanted, told
     assert words in " ".join(told.split())
     assert not Path("new.yml").exists()
+
+
+async def test_more_accounts_than_one_change_holds_are_imported_in_steps(
+    tmp_path: Path, new_address: Callable[[], str]
+) -> None:
+    rows = [{"accessKey": f"user-{number:04}", "secretKey": SECRET} for number in range(1_001)]
+    chief = {"accessKey": "the-chief", "secretKey": SECRET, "admin": True}
+    file, account = tmp_path / "plain_acl.yml", tmp_path / "chief.yml"
+    file.write_text(json.dumps({"accounts": [*rows, chief]}))
+    account.write_text(f"accessKey: the-chief\nsecretKey: {SECRET}\n")
+    async with one_node(tmp_path / "nodes", new_address) as address:
+        as_chief = [*address, "--account", str(account)]
+        await said(0, "account", "import", str(file), *as_chief)
+        told = await said(0, "account", "list", "-o", "json", *as_chief)
+        assert len(json.loads(told)) == 1_002
+
+
+def test_each_step_of_an_import_fits_into_one_change() -> None:
+    chief = {"accessKey": "the-chief", "secretKey": SECRET, "admin": True}
+    many = [f"t{number}=PUB" for number in range(6_000)]
+    for row, count in (
+        ({}, 2_500),
+        ({"takeOverProducers": ["p" * 60_000]}, 80),
+        ({"topicPerms": many}, 10),
+        ({"topicPerms": ["," * 6_000 + "=PUB"]}, 10),
+    ):
+        rows = [{"accessKey": f"u-{n:04}", "secretKey": SECRET, **row} for n in range(count)]
+        steps = import_steps([*rows, chief])
+        assert steps[0][0] is chief
+        assert sorted(map(id, chain(*steps))) == sorted(map(id, [*rows, chief]))
+        assert len(steps) > 1
+        for step in steps:
+            body = {"create": [], "alter": [], "put": step, "delete": []}
+            assert read_change(Frame(31018, 1, {}, orjson.dumps(body))).put == step
