@@ -97,7 +97,7 @@ NODE_EXTRA = '''
         As the async one; it is called in the loop's thread. Returns a function that ends it.
         """
         stop = self._thread.call(lambda: self._inner.on_error(function))
-        return lambda: self._thread.call(stop)
+        return lambda: self._thread.end(stop)
 '''
 
 LOG_OF = '''

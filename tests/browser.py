@@ -25,7 +25,7 @@ from tests.waiting import eventually, limit
 ARGUMENTS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-    *("--disable-extensions", "--remote-debugging-port=0"),
+    *("--disable-extensions", "--disable-dev-shm-usage", "--remote-debugging-port=0"),
 )
 ANSWER_SECONDS_MAX = 30.0
 HEIGHT = 900
@@ -131,9 +131,13 @@ async def opened(program: str, folder: Path) -> AsyncIterator[Tab]:
         await eventually(lambda: written.exists() and b"\n" in written.read_bytes(), "a browser")
         port = int(written.read_text("utf-8").split()[0])
         async with aiohttp.ClientSession() as http:
-            async with http.get(f"http://127.0.0.1:{port}/json/list") as answer:
-                tabs = [row for row in await answer.json() if row["type"] == "page"]
-            socket = await http.ws_connect(tabs[0]["webSocketDebuggerUrl"], max_msg_size=1 << 28)
+
+            async def pages() -> list[dict[str, str]]:
+                async with http.get(f"http://127.0.0.1:{port}/json/list") as answer:
+                    return [row for row in await answer.json() if row["type"] == "page"]
+
+            first, *_ = await eventually(pages, "a tab")
+            socket = await http.ws_connect(first["webSocketDebuggerUrl"], max_msg_size=1 << 28)
             tab = Tab(socket)
             try:
                 for domain in ("Page", "Runtime", "Log", "Network"):
@@ -142,5 +146,10 @@ async def opened(program: str, folder: Path) -> AsyncIterator[Tab]:
             finally:
                 await tab.close()
     finally:
-        process.terminate()
-        await process.wait()
+        with contextlib.suppress(ProcessLookupError):  # it has ended: the test's error counts
+            process.terminate()
+        try:
+            await asyncio.wait_for(process.wait(), limit(ANSWER_SECONDS_MAX))
+        except TimeoutError:
+            process.kill()
+            await process.wait()

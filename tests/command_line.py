@@ -43,6 +43,7 @@ _REQUEST_BYTES_MAX = 1 << 17
 #: A process of these that is forked has Python's start and a second of imports behind it.
 STARTED = ("cluster.local.node_main", "cluster.local.nameserver_main")
 _STARTING = frozenset({"up", "member", "demo"})  # commands that may start these
+END_SECONDS_MAX = 30.0  # a command that a test left running keeps its forker
 _STDIN_BYTES_MAX = 1 << 16  # what a pipe holds: it is filled before the command is there to read
 
 
@@ -205,7 +206,12 @@ class _Forker:
 
         def close() -> None:
             ours.close()
-            process.wait()  # it ends when no process can ask it any more
+            try:
+                process.wait(END_SECONDS_MAX)  # it ends when no process can ask it any more
+            except subprocess.TimeoutExpired:
+                print(f"a command that {module} started was left behind", file=sys.stderr)
+                process.kill()
+                process.wait()
 
         atexit.register(close)
         return cls(ours)

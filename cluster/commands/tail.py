@@ -68,9 +68,11 @@ async def messages_of_tail(
     while follow:
         await asyncio.sleep(LOOK_SECONDS)
         now = await _ends(client, topic)
+        new = {queue: await offset_at(client.instance, queue, FIRST) for queue in now.keys() - ends}
+        ends |= new  # a queue that was added; one that a look misses keeps its place
         for message in await _between(client, ends, now):
             yield message
-        ends = now
+        ends |= now
 
 
 async def _ends(client: Client, topic: str) -> Places:
@@ -86,7 +88,7 @@ async def _between(client: Client, first: Places, ends: Places) -> list[Received
     """Messages of all queues from `first` on and before `ends`, by the time of storing."""
     found: list[ReceivedMessage] = []
     for queue, end in ends.items():
-        at = first.get(queue, 0)
+        at = first[queue]
         while at < end:
             messages = await pull(client.instance, queue, at, end)
             found += messages

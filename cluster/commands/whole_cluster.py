@@ -187,9 +187,9 @@ async def _watch(count: int | None, seconds: float, address: Reach, output: str)
         await asyncio.sleep(seconds)
 
 
-State = dict[tuple[str, str], str]
-"""What is watched: (kind, subject) → its state in words."""
-_ITSELF, _ANSWERS = ("cluster", "cluster"), "answers"
+State = dict[tuple[str, str], tuple[str, str]]
+"""What is watched: (kind, subject) → what is compared, and its sentence."""
+_ITSELF, _ANSWERS = ("cluster", "cluster"), ("answers", "answers")
 
 
 async def _state(address: Reach) -> State:
@@ -202,26 +202,27 @@ async def _state(address: Reach) -> State:
     except CommandError as error:
         if error.exit_code != RETRY:
             raise
-        return {_ITSELF: error.message}
+        return {_ITSELF: (error.message, error.message)}
     except ClusterError as error:
         if not error.retriable:
             raise
-        return {_ITSELF: error.happened}
+        return {_ITSELF: (error.happened, error.happened)}
     state: State = {_ITSELF: _ANSWERS}
     for row in groups:
         leader = row["leader"]
         words = "no leader" if leader is None else f"{leader} leads in term {row['term']}"
-        state["leader", row["group"]] = words
+        state["leader", row["group"]] = words, words
     for one in found:
-        state[one["id"], one["subject"]] = f"{one['level']}: {one['message']}"
+        # Not the sentence, whose figures change from look to look.
+        state[one["id"], one["subject"]] = one["level"], f"{one['level']}: {one['message']}"
     return state
 
 
 def events(before: State | None, now: State) -> Iterator[dict[str, str]]:
     """The changes between two looks, in the order of the later one; ends of alerts come last."""
     old = before or {}
-    for (kind, subject), words in now.items():
-        if old.get((kind, subject)) != words:
+    for (kind, subject), (compared, words) in now.items():
+        if old.get((kind, subject), ("", ""))[0] != compared:
             yield {"kind": kind, "subject": subject, "event": words}
     if now.get(_ITSELF) != _ANSWERS:
         return  # what an unreachable cluster does not tell has not ended

@@ -28,7 +28,7 @@ class Changes(Generic[T]):
         Returns a function that ends it.
         """
         stop = self._thread.call(lambda: self._inner.subscribe(function))
-        return lambda: self._thread.call(stop)
+        return lambda: self._thread.end(stop)
 
     def __iter__(self) -> Iterating[T]:
         """Raises NodeFailed when the node stops; `next(timeout)` bounds a wait."""

@@ -28,6 +28,7 @@ class Lifetime:
     def start(self) -> None:
         """As the async one; its thread ends when that fails."""
         assert isinstance(self._inner, AsyncLifetime)
+        self._thread.check_outside()
         try:
             self._thread.run(self._inner.start())
         except BaseException:
@@ -35,8 +36,12 @@ class Lifetime:
             raise
 
     def close(self) -> None:
-        """As the async one, and end the thread; a second call has no effect."""
+        """As the async one, and end the thread; a second call has no effect.
+
+        Raises LogUsageError in the loop's thread (a callback, `apply`): call it from another one.
+        """
         assert isinstance(self._inner, AsyncLifetime)
+        self._thread.check_outside()
         if self._thread.is_closed:
             return
         try:

@@ -40,6 +40,7 @@ class LoopThread:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._started: set[concurrent.futures.Future[Any]] = set()
 
     @property
     def is_closed(self) -> bool:
@@ -75,12 +76,30 @@ class LoopThread:
 
         return self.run(work())
 
+    def end(self, function: Callable[[], object]) -> None:
+        """As `call`, for what ends a subscription: in the loop's thread too, and after `close`."""
+        if threading.current_thread() is self._thread:
+            function()
+            return
+        with contextlib.suppress(type(self._closed_error())):
+            self.call(function)
+
+    def check_outside(self) -> None:
+        """Raises LogUsageError in the loop's thread, which would wait for itself."""
+        if threading.current_thread() is self._thread:
+            raise LogUsageError(
+                "a blocking call inside the event loop would wait for itself; call it from another "
+                "thread, or use the async classes there"
+            )
+
     def start(self, function: Callable[[], asyncio.Future[T]]) -> concurrent.futures.Future[T]:
         """Call a function that returns an asyncio future. Returns a future for threads.
 
         To cancel the one cancels the other. Raises as `run`.
         """
         outer: concurrent.futures.Future[T] = concurrent.futures.Future()
+        self._started.add(outer)
+        outer.add_done_callback(self._started.discard)
 
         def copy(inner: asyncio.Future[T]) -> None:
             if inner.cancelled():
@@ -133,7 +152,11 @@ class LoopThread:
             self.run(_leave(manager, None))
 
     def close(self) -> None:
-        """Cancel the coroutines of other threads, stop the loop and end the thread; idempotent."""
+        """Cancel the coroutines of other threads, stop the loop and end the thread; idempotent.
+
+        Calls of other threads raise `closed`'s error. Raises LogUsageError in the loop's thread.
+        """
+        self.check_outside()
         with self._lock:
             self._closed = True
             loop, self._loop = self._loop, None
@@ -144,6 +167,9 @@ class LoopThread:
             loop.call_soon_threadsafe(loop.stop)
             self._thread.join()
             loop.close()
+            for future in list(self._started):
+                if not future.done() and future.set_running_or_notify_cancel():
+                    future.set_exception(self._closed_error())
 
     def __enter__(self) -> Self:
         return self
@@ -169,11 +195,7 @@ class LoopThread:
                     )
                     self._thread.start()
                 loop = self._loop
-        if threading.current_thread() is self._thread:
-            raise LogUsageError(
-                "a blocking call inside the event loop would wait for itself; call it from another "
-                "thread, or use the async classes there"
-            )
+        self.check_outside()
         return loop
 
 

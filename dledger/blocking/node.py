@@ -300,7 +300,7 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         As the async one; it is called in the loop's thread. Returns a function that ends it.
         """
         stop = self._thread.call(lambda: self._inner.on_error(function))
-        return lambda: self._thread.call(stop)
+        return lambda: self._thread.end(stop)
 
     @property
     def failure(self) -> NodeFailed | None:

@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from cluster.client import ConsumerConfig
+from cluster.client.routing.leader_requests import ask_leader
+from cluster.client.routing.offset_lookup import LAST
 from cluster.console.api.changes import place_of
 from cluster.console.api.failures import ApiError
+from cluster.errors import Unauthorized
 from tests.waiting import limit
 
 from .conftest import TOKENS, MakeWorld, World
@@ -100,6 +103,23 @@ async def test_a_group_is_cloned_after_a_dry_run_and_deleted(make_world: MakeWor
         ):
             status, said = await world.call(method, address, json=body)
             assert (status, said["error"]["id"]) == (404, "group-not-found")
+
+
+async def test_no_request_ends_transactions_that_wait_by_an_offset(make_world: MakeWorld) -> None:
+    """An offset of the system's check group in the half topic gives up all halves before it."""
+    half, checks = "RMQ_SYS_TRANS_HALF_TOPIC", "CID_RMQ_SYS_TRANS"
+    async with make_world() as world:
+        groups = world.mq.admin().groups()
+        with pytest.raises(Unauthorized, match="name another group"):
+            await groups.reset(checks, half, LAST)
+        await groups.reset("TOOLS_CONSUMER", half, LAST)
+        body = {"target": checks, "topic": half, "dry_run": False}
+        status, said = await world.call("POST", "/api/v1/groups/TOOLS_CONSUMER/clone", json=body)
+        assert (status, said["error"]["id"]) == (403, "unauthorized")
+        commit = {"consumerGroup": checks, "topic": half, "queueId": "0", "commitOffset": "1"}
+        with pytest.raises(Unauthorized):
+            await ask_leader(world.mq.instance, "broker-a", half, 15, commit)
+        assert not await groups.lag(checks)
 
 
 async def test_a_write_must_come_as_json_from_the_own_page(make_world: MakeWorld) -> None:

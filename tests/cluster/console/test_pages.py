@@ -25,6 +25,8 @@ from tests.waiting import limit
 
 from .conftest import MakeWorld, World
 
+pytestmark = pytest.mark.timeout(1200)  # the first may have to install the browser
+
 NARROW, WIDE = 390, 1280
 PAGE_BYTES_MAX = 300 * 1024
 #: Address behind "#/" → text that the page has when it is whole.
@@ -108,7 +110,6 @@ async def look(
     return wrong
 
 
-@pytest.mark.timeout(600)  # the first may have to install the browser
 async def test_every_page_is_free_of_errors_and_accessible(
     make_world: MakeWorld, tab: Tab, parts: tuple[str, str]
 ) -> None:
@@ -141,7 +142,6 @@ async def test_what_is_wrong_with_a_page_is_told(tab: Tab, parts: tuple[str, str
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)
 async def test_pages_of_ten_thousand_topics_and_a_thousand_groups_stay_small(
     make_world: MakeWorld, tab: Tab, parts: tuple[str, str]
 ) -> None:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from dledger import NodeFailed
+from dledger import LogUsageError, NodeFailed
 from dledger.blocking import Iterating, LoopThread
 from tests.waiting import limit
 
@@ -111,3 +111,29 @@ def test_a_block_passes_its_error_and_may_keep_it(thread: LoopThread) -> None:
         raise KeyError(value)
     with pytest.raises(ValueError, match="not a key"), thread.entered(forgiving()):
         raise ValueError("not a key")
+
+
+def test_a_close_in_the_loops_own_thread_is_refused_and_harms_nothing() -> None:
+    """As a callback of `on_error` might try it; it used to hold the loop for ever."""
+    with LoopThread() as thread:
+        with pytest.raises(LogUsageError, match="another thread"):
+            thread.call(thread.close)
+        assert not thread.is_closed
+        assert thread.call(lambda: 5) == 5
+
+
+def test_futures_that_were_started_end_when_another_thread_closes() -> None:
+    thread = LoopThread()
+    waiting = thread.start(lambda: asyncio.get_running_loop().create_future())
+    thread.close()
+    with pytest.raises(NodeFailed):
+        waiting.result(limit(30))
+
+
+def test_what_ends_a_subscription_works_in_the_loop_and_after_the_end() -> None:
+    ended: list[str] = []
+    with LoopThread() as thread:
+        thread.call(lambda: thread.end(lambda: ended.append("inside")))
+        thread.end(lambda: ended.append("outside"))
+    thread.end(lambda: ended.append("after"))
+    assert ended == ["inside", "outside"]

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from cluster.broker.kernel.write.state_writer import StateWriter
 from cluster.core.internal_topics import OffsetsCommitted
 from cluster.core.offsets import WAITERS_MAX, OffsetCommits, OffsetTable
-from cluster.errors import QueueFull
+from cluster.core.transactions.halves import CHECK_GROUP
+from cluster.errors import QueueFull, Unauthorized
+from commitlog.records.names import HALF_TOPIC
 from dledger.errors import OutcomeUnknown, Transferring
 
 Done = Callable[[Exception | None], None]
@@ -37,7 +39,16 @@ class OffsetKeeper:
     def commit(
         self, group: str, topic: str, queue: int, offset: int, done: Done | None = None
     ) -> None:
-        """Remember an offset; `done(None)` when the log has it. Raises QueueFull."""
+        """Remember an offset; `done(None)` when the log has it.
+
+        Raises QueueFull, and Unauthorized for the offset that says which transactions wait no
+        longer: only a store of RocketMQ that is taken over has it.
+        """
+        if group == CHECK_GROUP and topic == HALF_TOPIC:
+            raise Unauthorized(
+                f"offsets of {CHECK_GROUP} in {HALF_TOPIC} end transactions that wait; name "
+                "another group"
+            )
         self._check(done)
         kept = None if done is None else self._bound(done)
         if self._commits.commit(group, topic, queue, offset, kept):
