@@ -77,7 +77,7 @@ class LoopThread:
         return self.run(work())
 
     def end(self, function: Callable[[], object]) -> None:
-        """As `call`, for what ends a subscription: in the loop's thread too, and after `close`."""
+        """As `call`, for the end of a subscription: in the loop's thread too, and after `close`."""
         if threading.current_thread() is self._thread:
             function()
             return
