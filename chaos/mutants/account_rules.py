@@ -71,7 +71,7 @@ ACCOUNTS = (
         (
             Patch(
                 "cluster.broker.kernel.net.router",
-                "if self._access.is_on and self._leadership.serving is not Serving.WAITING:",
+                "if self.access.is_on and self._leadership.serving is not Serving.WAITING:",
                 "if False:",
             ),
         ),
@@ -88,7 +88,7 @@ ACCOUNTS = (
         (
             Patch(
                 "cluster.broker.kernel.net.router",
-                "        if not self._access.is_on:\n            self.sends(connection, requests",
+                "        if not self.access.is_on:\n            self.sends(connection, requests",
                 "        if True:\n            self.sends(connection, requests",
             ),
         ),

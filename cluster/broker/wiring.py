@@ -144,8 +144,10 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
         filters,
         leadership,
         parts,
+        access,
         route=router.request,
         ask_again=router.ask_again,
+        judge_again=router.request_again,
         to_error=router.to_error,
         young_bytes_max=_memory_bytes(),
     )

@@ -73,6 +73,9 @@ class Access:
         self._logged = AccountTable() if logged is None else logged
         #: Requests refused for who or when they say: an account, a signature, a seal.
         self.refused = 0
+        #: Grows when other accounts, or other rights, come into force: what was judged before is
+        #: to be judged again.
+        self.changes = 0
         self._window = SignatureWindow(now, now_ms)
         self._seen = () if self._path is None else stamp_of(self._path)
         self._of_file = NO_ACCOUNTS if self._path is None else self._read(self._path)
@@ -89,6 +92,7 @@ class Access:
 
     def _turned(self) -> None:
         self.is_on = self._path is not None or len(self._logged) > 0
+        self.changes += 1
         for changed in self._watchers:
             changed()
 

@@ -37,6 +37,7 @@ from cluster.core.groups import Change, ClientRegistry
 from cluster.core.locks import LockLeases
 from cluster.errors import ClusterError
 from cluster.protocol.frames import Frame
+from cluster.security.access_file import Access
 
 
 class Consume:
@@ -44,7 +45,8 @@ class Consume:
 
     `pulls` is called without a table (`Router.add_hot_paths`); `polls` are pulls that wait,
     `notices` those that wait at the relay port.
-    `route` serves a request from the beginning, `ask_again` asks the next leader.
+    `route` serves a request from the beginning, `ask_again` asks the next leader, `judge_again`
+    serves one that waited by the rights that its account has now.
     """
 
     def __init__(
@@ -63,9 +65,11 @@ class Consume:
         filters: FilterBits | None,
         leadership: Leadership,
         leadership_parts: LeadershipParts,
+        access: Access,
         *,
         route: Callable[[Any, Frame], None],
         ask_again: Callable[[Any, Frame], None],
+        judge_again: Callable[[Any, Frame], None],
         to_error: Callable[[Exception], ClusterError],
         young_bytes_max: int,
     ) -> None:
@@ -81,10 +85,12 @@ class Consume:
             queues,
             subscriptions,
             self.polls,
+            access,
             when_current=reads.when_current,
             to_error=to_error,
             mistake=lambda: owned.spared("a waiting pull failed"),
             ask_again=ask_again,
+            judge_again=judge_again,
         )
         self.locks = Locks(LockLeases(state.locks), writer, now=owned.time)
         leadership_parts.add(self.locks, Locks.leadership_ended)

@@ -31,6 +31,7 @@ from cluster.protocol.headers import (
     PullResponse,
     encode,
 )
+from cluster.security.access_file import Access
 from commitlog.errors import StoreError
 from dledger.errors import DledgerError, NotLeader
 
@@ -60,17 +61,20 @@ class PullPath:
         queues: QueueReader,
         subscriptions: Subscriptions,
         polls: LongPolls,
+        access: Access,
         *,
         when_current: Callable[[Callable[[DledgerError | None], None]], None],
         to_error: Callable[[Exception], ClusterError],
         mistake: Callable[[], None],
         ask_again: Callable[[Any, Frame], None],
+        judge_again: Callable[[Any, Frame], None],
     ) -> None:
-        """`mistake`: told in an `except` that a pull failed by one of ours."""
+        """`mistake`: told in an `except` that a pull failed by one of ours. `judge_again` serves a
+        pull anew, by the rights that its account has now (R29)."""
         self._config, self._derived, self.queues = config, derived, queues
         self.subscriptions, self._polls = subscriptions, polls
         self.when_current, self.to_error, self.mistake = when_current, to_error, mistake
-        self.ask_again = ask_again
+        self.ask_again, self._judge_again, self._access = ask_again, judge_again, access
 
     def try_found(self, client: Client, frame: Frame, request: PullRequest) -> bool:
         """Answer when there are messages; what a follower may do by itself (R18)."""
@@ -88,7 +92,11 @@ class PullPath:
     def serve(
         self, client: Client, frame: Frame, request: PullRequest, *, waited: bool = False
     ) -> None:
-        """Answer on the leader, once what is applied now is dispatched. Raises what is told."""
+        """Answer on the leader, once what is applied now is dispatched. Raises what is told.
+
+        When accounts change while it waits for that, it is judged again.
+        """
+        changes = self._access.changes
         self.subscriptions.topic(request)
         wanted = self.subscriptions.wanted(request)
         if self._derived.behind and not waited and not self._derived.space.why:
@@ -96,7 +104,7 @@ class PullPath:
             self._derived.when_dispatched(
                 applied,
                 lambda error: client.when_writable(
-                    lambda: self._when_dispatched(client, frame, request, error)
+                    lambda: self._when_dispatched(client, frame, request, changes, error)
                 ),
             )
             return
@@ -107,14 +115,22 @@ class PullPath:
         # Not in the queue as dispatched so far: be sure that we lead and see every commit.
         self.when_current(
             lambda error: client.when_writable(
-                lambda: self._at_edge(client, frame, request, wanted, error)
+                lambda: self._at_edge(client, frame, request, wanted, changes, error)
             )
         )
 
     def _when_dispatched(
-        self, client: Client, frame: Frame, request: PullRequest, error: DledgerError | None
+        self,
+        client: Client,
+        frame: Frame,
+        request: PullRequest,
+        changes: int,
+        error: DledgerError | None,
     ) -> None:
         if client.closed:
+            return
+        if self._access.changes != changes:
+            self._judge_again(client, frame)
             return
         try:
             if error is not None:
@@ -145,6 +161,7 @@ class PullPath:
         frame: Frame,
         request: PullRequest,
         wanted: Wanted,
+        changes: int,
         error: DledgerError | None,
     ) -> None:
         """The bounds are certain now."""
@@ -152,6 +169,9 @@ class PullPath:
             return
         if isinstance(error, NotLeader):
             self.ask_again(client, frame)
+            return
+        if self._access.changes != changes:
+            self._judge_again(client, frame)
             return
         try:
             if error is not None:

@@ -61,6 +61,7 @@ class WaitingAsk:
         retries = [retry_topic(ask.topic, ask.group, v2=v2) for v2 in (False, True)]
         self.topics = (ask.topic, *(retries if not ask.is_ordered else ()))
         self._answered = False
+        self._changes = call.router.access.changes
 
     @property
     def queue_id(self) -> int:
@@ -73,6 +74,15 @@ class WaitingAsk:
     @property
     def settled(self) -> bool:
         return self._answered or self._call.client.closed
+
+    def _judged_again(self) -> bool:
+        """Accounts changed since it came: it is served anew, by the rights of now (R29)."""
+        call = self._call
+        if call.router.access.changes == self._changes:
+            return False
+        self._answered = True
+        call.router.request_again(call.client, call.frame)
+        return True
 
     def route_again(self) -> Call:
         """Leadership ended while it waited: the request goes to whoever leads now."""

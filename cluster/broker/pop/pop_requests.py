@@ -112,6 +112,8 @@ class WaitingPop(WaitingAsk):
         ports = self._ports
         if not ports.leadership.leads:  # it ended while what is applied was dispatched
             raise NotLeader("", ports.leader_address())
+        if self._judged_again():
+            return
         found = self._look()
         if self._answered:
             return
@@ -124,7 +126,7 @@ class WaitingPop(WaitingAsk):
 
     def wake(self) -> None:
         """Something may be there. When leadership has just ended, the request goes elsewhere."""
-        if not self._ports.leadership.leads:
+        if not self._ports.leadership.leads or self._judged_again():
             return
         try:
             self._look_again_later(self._look())

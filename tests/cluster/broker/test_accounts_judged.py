@@ -289,6 +289,46 @@ def test_what_waits_for_a_message_gets_none_by_rights_that_it_has_no_more(
     assert again.code == NO_PERMISSION
 
 
+@pytest.mark.parametrize(("code", "reads"), [(11, True), (11, False), (Code.PEEK_MESSAGE, True)])
+def test_what_was_about_to_wait_is_judged_again_when_accounts_changed(
+    broker: HandBroker, monkeypatch: pytest.MonkeyPatch, code: int, reads: bool
+) -> None:
+    """It is not among those that wait: the lead is being proved, or its client reads nothing."""
+    client, late = broker.client(), list[Callable[[Any], None]]()
+    monkeypatch.setattr(broker.log, "read_index", late.append)
+    wait = {"sysFlag": SUSPENDS | SUBSCRIBES, "suspendTimeoutMillis": 20_000}
+    asked = pull("orders", "readers") if code == 11 else pop("orders", "readers")
+    waits = ask(client, code, Ask({**asked.ext, **wait}), "a-reader")
+    broker.turn()
+    assert (len(late), waits.code) == (1, None)
+    monkeypatch.undo()
+    if not reads:
+        client.connection.pause_writing()
+        late.pop()(None)
+    change(broker, delete=["a-reader"])
+    if reads:
+        late.pop()(None)
+    else:
+        client.connection.resume_writing()
+    sent = ask(broker.client(), 310, send("orders", b"not for its eyes", e=0), "a-writer")
+    broker.commit()
+    assert (sent.code, waits.code) == (OK, NO_PERMISSION)
+
+
+def test_a_pop_that_looks_again_later_is_judged_again_when_accounts_changed(
+    broker: HandBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = list[Callable[[Any], None]]()
+    monkeypatch.setattr(broker.parts.derived, "when_shown", lambda _, then: shown.append(then))
+    waits = ask(broker.client(), Code.POP_MESSAGE, pop("orders", "readers"), "a-reader")
+    assert (len(shown), waits.code) == (1, None)
+    monkeypatch.undo()
+    change(broker, delete=["a-reader"])
+    shown.pop()(None)
+    broker.commit()
+    assert waits.code == NO_PERMISSION
+
+
 def test_a_pull_that_a_follower_serves_commits_its_offset_by_its_own_signature(
     broker: HandBroker,
 ) -> None:

@@ -26,7 +26,7 @@ from cluster.errors import ClusterError
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.fields import decode
 from cluster.protocol.frames import EMPTY, Frame, refusal, response
-from cluster.security.access_file import require
+from cluster.security.access_file import Access, require
 from commitlog.errors import StoreError
 from dledger.errors import DledgerError, NotLeader
 from dledger.runtime.owned import Owned
@@ -59,6 +59,7 @@ class Routing(Protocol):
     """The router, as far as a request needs it while it is served."""
 
     owned: Owned
+    access: Access
 
     def to_error(self, error: Exception) -> ClusterError:
         """The error as clients are told it."""
@@ -70,6 +71,10 @@ class Routing(Protocol):
 
     def ask_again(self, connection: Any, frame: Frame) -> None:
         """Ask the next leader: a leadership ended before it served the request."""
+        ...
+
+    def request_again(self, connection: Any, frame: Frame) -> None:
+        """Serve a request that waited, by the rights that its account has now."""
         ...
 
 
@@ -102,11 +107,17 @@ class Call(NamedTuple):
             self.client.answer(refusal(self.frame, self.router.to_error(error)))
 
     def when_current(self, then: Callable[[], None]) -> None:
-        """Go on when this replica proved that it leads and has applied everything (ReadIndex)."""
+        """Go on when this replica proved that it leads and has applied everything (ReadIndex).
+
+        When accounts changed meanwhile, the request is judged and served anew (R29).
+        """
+        changes = self.router.access.changes
 
         def ready(error: DledgerError | None) -> None:
             if isinstance(error, NotLeader):
                 self.router.ask_again(self.client, self.frame)
+            elif self.router.access.changes != changes:
+                self.router.request_again(self.client, self.frame)
             elif error is not None:
                 self.refuse(error)
             else:

@@ -76,7 +76,7 @@ class Router:
         """`refuse_sends` says why producers are refused now, or None."""
         self._config, self._links, self._leadership = config, links, leadership
         self._reads, self._calls, self.owned = reads, calls, owned
-        self._leader_address, self._access = leader_address, access
+        self._leader_address, self.access = leader_address, access
         self.routes: dict[int, Route[Any]] = {}
         self._refuse_sends, self._callers = refuse_sends, Callers(access)
         self._accounts_known = AccountsKnown(reads, leadership, access, owned)
@@ -107,7 +107,7 @@ class Router:
         routed = RoutedPulls(
             pulls,
             self._leadership,
-            self._access,
+            self.access,
             self._accounts_known,
             self._at_leader,
             commit=lambda *asked: self.routes[RequestCode.UPDATE_CONSUMER_OFFSET].function(*asked),
@@ -202,7 +202,7 @@ class Router:
         self, connection: ClientConnection, requests: Sequence[SendRequest], late: bool = False
     ) -> None:
         """Sends that waited for a leader or for their topic, by the accounts that there are now."""
-        if not self._access.is_on:
+        if not self.access.is_on:
             self.sends(connection, requests, late)
             return
         for request in requests if not self._callers.is_too_late(connection) else ():
@@ -321,7 +321,7 @@ class Router:
 
     def _send(self, call: Call, request: SendRequest) -> None:
         """A send that came as a frame; it is passed on so, and the leader sees its signature."""
-        signed = call.frame if self._access.is_on else None
+        signed = call.frame if self.access.is_on else None
         send = request._replace(sender=call.caller.key, signed=signed)
         self._at_leader(call, lambda: self.sends(_connection(call), [send]))
 
@@ -345,7 +345,7 @@ class Router:
 
     def _at_leader_late(self, call: Call, serve: Callable[[], None], expired: bool) -> None:
         """As `_at_leader`, for a request that waited: with accounts it is judged anew (R29)."""
-        if self._access.is_on and self._leadership.serving is not Serving.WAITING:
+        if self.access.is_on and self._leadership.serving is not Serving.WAITING:
             self.request_again(_connection(call), call.frame)
         else:
             self._at_leader(call, serve, expired)
@@ -391,7 +391,7 @@ class Router:
             for frame in frames if not connection.closed else ():
                 if late:
                     self._refuse(connection, frame, self._nobody_leads())
-                elif frame.code in SEND_CODES and not self._access.is_on:
+                elif frame.code in SEND_CODES and not self.access.is_on:
                     self.sends(connection, [SendReader().read(frame)])
                 else:
                     self.request_again(connection, frame)
