@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 
 from cluster.broker.kernel.events.leadership import Leadership, Serving
 from cluster.broker.kernel.net.server import ClientServer
@@ -26,12 +27,21 @@ class ClientPorts:
 
     def __init__(self, server: ClientServer, leadership: Leadership, owned: Owned) -> None:
         self._server, self._leadership, self._owned = server, leadership, owned
-        self._bound: list[tuple[socket.socket, bool]] = []
+        self._bound: list[tuple[socket.socket, Callable[[], asyncio.Protocol]]] = []
         self._task: asyncio.Task[None] | None = None
 
     def add(self, bound: socket.socket, *, relays: bool = False) -> None:
-        """A socket that `bind` made. `relays`: of the relay port."""
-        self._bound.append((bound, relays))
+        """A socket that `bind` made. `relays`: of the relay port.
+
+        Raises OSError or ssl.SSLError for certificates that cannot be used: now, since a node that
+        takes part already must not end by them.
+        """
+        try:
+            made = self._server.protocol(relays=relays)
+        except BaseException:
+            bound.close()
+            raise
+        self._bound.append((bound, made))
 
     async def start(self, *, comes_back: bool) -> None:
         """Open them now, or later where the node `comes_back`. Raises OSError."""
@@ -59,5 +69,5 @@ class ClientPorts:
 
     async def _open(self) -> None:
         bound, self._bound = self._bound, []
-        for one, relays in bound:
-            await self._server.start(one, relays=relays)
+        for one, made in bound:
+            await self._server.start(one, made)

@@ -55,7 +55,7 @@ async def _clients(host: str, folder: Path) -> Stop:
     server = ClientServer(
         BrokerConfig("n0", folder), cast(Any, None), Owned(_fail), left=lambda _: None
     )
-    await server.start(bind(host, PORT))
+    await server.start(bind(host, PORT), server.protocol())
     return server.close
 
 

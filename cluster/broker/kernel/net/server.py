@@ -76,11 +76,13 @@ class ClientServer:
         self.neighbours = Neighbours()
         self.complaints = Complaints(_log, owned.time)
 
-    async def start(self, bound: socket.socket, *, relays: bool = False) -> None:
-        """Accept connections on a socket that `bind` made. `relays`: it is the relay port."""
-        loop = asyncio.get_running_loop()
+    def protocol(self, *, relays: bool = False) -> Callable[[], asyncio.Protocol]:
+        """What makes the connections of a port, for `start`. `relays`: it is the relay port.
+
+        Raises OSError or ssl.SSLError for certificates that cannot be used.
+        """
         config, guarded = self._config, self._guarded
-        made = listening(
+        return listening(
             lambda: ClientConnection(
                 self, config.frame_size_max, whole_frames=guarded(), is_relay=relays
             ),
@@ -89,9 +91,12 @@ class ClientServer:
             config.tls_key,
             config.tls_client_authority,
         )
-        self._servers.append(
-            await loop.create_server(made, sock=bound, backlog=descriptors.backlog())
-        )
+
+    async def start(self, bound: socket.socket, made: Callable[[], asyncio.Protocol]) -> None:
+        """Accept connections on a socket that `bind` made. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(made, sock=bound, backlog=descriptors.backlog())
+        self._servers.append(server)
 
     async def stop_listening(self) -> None:
         for server in self._servers:
