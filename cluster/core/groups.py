@@ -177,13 +177,25 @@ class ClientRegistry:
         return self._consumers.get(group)
 
     def accounts_of(
-        self, client_id: str, consumer_groups: Iterable[str], *, produces: bool
+        self,
+        client_id: str,
+        consumer_groups: Iterable[str],
+        *,
+        produces: bool,
+        channel: Channel | None = None,
     ) -> set[str]:
-        """Accounts that heartbeat with that id in these groups, or, when it produces, in any."""
+        """Accounts that heartbeat with that id in these groups, or, when it produces, in any.
+
+        A registration without an account that came by `channel` is left out: it is the same client,
+        from before there were accounts.
+        """
         groups = self._producing.get(client_id, set()) if produces else set()
         tables = [self._producers[group] for group in groups]
         tables += [self._consumers[g].members for g in consumer_groups if g in self._consumers]
-        return {table[client_id].info.account for table in tables if client_id in table}
+        found = (table[client_id] for table in tables if client_id in table)
+        return {
+            one.info.account for one in found if one.info.account or channel not in one.channels
+        }
 
     def consumer_ids(self, group: str) -> list[str]:
         """Member list of code 38; empty when nobody is there."""

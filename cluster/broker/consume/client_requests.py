@@ -153,7 +153,9 @@ def check_client_id(
     Raises Unauthorized. `by_admin`: an admin may speak of others' clients.
     """
     registry = ports.registry
-    others = registry.accounts_of(client_id, consumer_groups, produces=produces)
+    others = registry.accounts_of(
+        client_id, consumer_groups, produces=produces, channel=call.client
+    )
     if others - {call.caller.key} and not (by_admin and call.caller.is_admin):
         raise Unauthorized(
             f"the client id {client_id[:255]} is in use by another account; give this client "

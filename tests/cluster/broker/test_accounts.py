@@ -237,6 +237,29 @@ async def test_a_producer_id_is_its_accounts_from_the_first_account_of_the_log_o
         assert "another account" in (answer.remark or "")
 
 
+async def test_a_client_of_before_the_first_account_goes_on_by_its_connection(
+    make_brokers: MakeBrokers,
+) -> None:
+    """Its registration has no account yet; on another connection the id is another client's."""
+    async with make_brokers(3, **SETTINGS) as brokers:
+        leader = await brokers.leader()
+        clients = [await brokers.client(node) for node in (leader, await brokers.follower())]
+        for number, client in enumerate(clients):
+            beat = heartbeat(f"app@{number}", ("producers",), ("g",))
+            assert (await asked(client, 34, beat)).code == 0
+        registry = leader.parts.registry
+        await until(lambda: registry.consumer_ids("g") == ["app@0", "app@1"])
+        await _begin(brokers, leader)
+        thief = await brokers.client(leader)
+        for number, client in enumerate(clients):
+            beat = heartbeat(f"app@{number}", ("producers",), ("g",))
+            assert (await asked(thief, 34, beat, "the-chief")).code == NO_PERMISSION
+            assert (await asked(client, 34, beat)).code == NO_PERMISSION
+            for _ in range(2):
+                told = await asked(client, 34, beat, "the-chief")
+                assert told.code == 0, told.remark
+
+
 async def test_no_client_reads_the_records_that_hold_secrets(make_brokers: MakeBrokers) -> None:
     async with make_brokers(1) as brokers:
         leader = await brokers.leader()

@@ -11,11 +11,15 @@ from __future__ import annotations
 
 from cluster.broker.kernel.events.leadership import Leadership, Serving
 from cluster.broker.kernel.read.current import CurrentReads
+from cluster.errors import ServiceNotAvailable
+from cluster.protocol.codes import RequestCode
 from cluster.security.access_file import Access
 from dledger.errors import DledgerError
 from dledger.runtime.owned import Owned
 
 LOOK_AGAIN_SECONDS = 0.1
+READ_THE_LOG = frozenset({RequestCode.FETCH_LOG_RANGE, RequestCode.FETCH_QUEUE_RANGE})
+"""Besides pulls, what any replica answers from its own log."""
 
 
 class AccountsKnown:
@@ -33,6 +37,14 @@ class AccountsKnown:
     def is_certain(self) -> bool:
         """Either there are accounts here, or there were none when this node had caught up."""
         return self._is_current or self._access.is_on
+
+    def check(self, code: int) -> None:
+        """Raises ServiceNotAvailable for a request that may not be answered from this log yet."""
+        if code in READ_THE_LOG and not self.is_certain:
+            raise ServiceNotAvailable(
+                "this node started just now and may not know every account; ask another one, or "
+                "again shortly"
+            )
 
     def _look(self) -> None:
         serving = self._leadership.serving

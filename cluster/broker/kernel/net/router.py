@@ -41,10 +41,7 @@ from cluster.errors import (
 )
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import Frame
-from cluster.protocol.headers import (
-    PullRequest,
-    UnregisterClientRequest,
-)
+from cluster.protocol.headers import PullRequest, UnregisterClientRequest
 from cluster.protocol.heartbeat import HeartbeatData
 from cluster.protocol.leader_headers import name_leader
 from cluster.protocol.raw_sends import RawSend
@@ -52,9 +49,6 @@ from cluster.protocol.send import SEND_CODES, SendReader, SendRequest, to_frame
 from cluster.security.access_file import Access
 from dledger.errors import DledgerError
 from dledger.runtime.owned import Owned
-
-READ_THE_LOG = frozenset({RequestCode.FETCH_LOG_RANGE, RequestCode.FETCH_QUEUE_RANGE})
-"""Besides pulls, what any replica answers from its own log."""
 
 
 class Router:
@@ -310,11 +304,7 @@ class Router:
             named = call._replace(frame=frame)
             self._at_leader(named, lambda: route.function(call, request))
             return
-        if frame.code in READ_THE_LOG and not self._accounts_known.is_certain:
-            raise ServiceNotAvailable(
-                "this node started just now and may not know every account; ask another one, or "
-                "again shortly"
-            )
+        self._accounts_known.check(frame.code)
         route.function(call, request)
         if isinstance(request, HeartbeatData | UnregisterClientRequest):
             self.announcements.announce(connection, frame, request)

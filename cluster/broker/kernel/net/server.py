@@ -77,7 +77,7 @@ class ClientServer:
         self.complaints = Complaints(_log, owned.time)
 
     def protocol(self, *, relays: bool = False) -> Callable[[], asyncio.Protocol]:
-        """What makes the connections of a port, for `start`. `relays`: it is the relay port.
+        """The protocol of the connections of a port, for `start`. `relays`: of the relay port.
 
         Raises OSError or ssl.SSLError for certificates that cannot be used.
         """
