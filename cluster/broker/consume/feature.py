@@ -39,6 +39,15 @@ from cluster.errors import ClusterError
 from cluster.protocol.frames import Frame
 from cluster.security.access_file import Access
 
+_ROUTES = (
+    assignment_requests.ROUTES,
+    client_requests.ROUTES,
+    consumer_requests.ROUTES,
+    lock_requests.ROUTES,
+    raw_ranges.ROUTES,
+    subscription_check.ROUTES,
+)
+
 
 class Consume:
     """Pulls, offsets, orderly locks, assigned queues, and the clients of groups.
@@ -114,15 +123,7 @@ class Consume:
             writer=writer,
             young_bytes_max=young_bytes_max,
         )
-        self.handlers = bind(
-            self._ports,
-            assignment_requests.ROUTES,
-            client_requests.ROUTES,
-            consumer_requests.ROUTES,
-            lock_requests.ROUTES,
-            raw_ranges.ROUTES,
-            subscription_check.ROUTES,
-        )
+        self.handlers = bind(self._ports, *_ROUTES)
 
     def _waits(
         self, environment: BrokerEnvironment, leadership: Leadership
