@@ -15,9 +15,9 @@ from cluster.commands.connecting import Reach, address_option, connected
 from cluster.commands.errors import FAILED, CommandError
 from cluster.commands.local import root_option
 from cluster.commands.output import emit, emit_lines, format_option
-from cluster.health.alerts import CRITICAL, WARNING, alert, alerts
+from cluster.health.alerts import CRITICAL, WARNING, alert, alert_text, alerts
 from cluster.health.machine import look, machine_alerts
-from cluster.health.members import groups_of, members_where_led
+from cluster.health.members import reports
 from cluster.local import profile
 
 Alert = dict[str, str]
@@ -52,10 +52,7 @@ async def cluster_alerts(address: Reach) -> list[Alert]:
     """The alerts of a cluster; one that cannot be reached is an alert, and no error."""
     try:
         async with connected(address) as client:
-            admin = client.admin()
-            replicas = await admin.replicas()
-            members = {name: await members_where_led(admin, name) for name in groups_of(replicas)}
-            return list(alerts(replicas, members))
+            return list(alerts(*await reports(client.admin())))
     except CommandError as error:
         what, _, attempt = error.message.partition("; ")
         said = attempt or "dledger status shows which nodes run, dledger up starts them"
@@ -66,7 +63,7 @@ def _tell(found: Sequence[Alert], has_cluster: bool) -> None:
     for level in (CRITICAL, WARNING):
         for one in found:
             if one["level"] == level:
-                click.echo(f"{level}: {one['subject']}: {one['message']}\n    try: {one['try']}")
+                click.echo(alert_text(one))
     if not found:
         click.echo("nothing is wrong" + ("" if has_cluster else " with this machine"))
     if not has_cluster:

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 import click
 
 from cluster.client import Client, ReceivedMessage
-from cluster.client.admin.stored_messages import pull
+from cluster.client.admin.stored_messages import messages_of
 from cluster.client.routing.offset_lookup import FIRST, LAST, offset_at
 from cluster.commands.connecting import Reach, address_option, connected
 from cluster.commands.moments import time_of
@@ -86,15 +86,11 @@ async def _ends(client: Client, topic: str) -> Places:
 
 async def _between(client: Client, first: Places, ends: Places) -> list[ReceivedMessage]:
     """Messages of all queues from `first` on and before `ends`, by the time of storing."""
-    found: list[ReceivedMessage] = []
-    for queue, end in ends.items():
-        at = first[queue]
-        while at < end:
-            messages = await pull(client.instance, queue, at, end)
-            found += messages
-            if not messages:
-                break
-            at = messages[-1].queue_offset + 1
+    found = [
+        message
+        for queue, end in ends.items()
+        async for message in messages_of(client.instance, queue, first[queue], end)
+    ]
     return sorted(found, key=lambda one: (one.store_timestamp_ms, one.position))
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import click
 
@@ -20,12 +20,31 @@ from cluster.commands.output import emit, format_option, output_option, to_json
 from cluster.commands.registry import WholeHelpGroup
 from cluster.commands.topics import is_internal
 from cluster.errors import ClusterError
-from cluster.health.alerts import CRITICAL, Row, alerts, behind_leader, leader_of
-from cluster.health.members import groups_of, members_where_led
+from cluster.health.alerts import (
+    CRITICAL,
+    Row,
+    alert_text,
+    alerts,
+    behind_leader,
+    leader_of,
+)
+from cluster.health.members import reports
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 TOPICS_MAX = 200
 """Topics whose rates are asked for: one request each."""
 SECONDS_DEFAULT = 2.0
+
+
+def _seconds_option(least: float) -> Callable[[Function], Function]:
+    return click.option(
+        *("-s", "--seconds"),
+        type=click.FloatRange(least, 3600),
+        default=SECONDS_DEFAULT,
+        show_default=True,
+        help="Between two looks.",
+    )
 
 
 @click.group(cls=WholeHelpGroup)
@@ -46,7 +65,7 @@ def health(address: Reach, output: str) -> None:
         for row in groups:
             click.echo(_sentence(row))
         for one in found:
-            click.echo(f"{one['level']}: {one['subject']}: {one['message']}\n    try: {one['try']}")
+            click.echo(alert_text(one))
         if not found:
             click.echo("no alert")
     elif output == "json":
@@ -58,10 +77,8 @@ def health(address: Reach, output: str) -> None:
 
 async def _health(address: Reach) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
     async with connected(address) as client:
-        admin = client.admin()
-        replicas = await admin.replicas()
-        members = {name: await members_where_led(admin, name) for name in groups_of(replicas)}
-    rows = [_group_row(name, replicas, told) for name, told in members.items()]
+        replicas, members = await reports(client.admin())
+    rows = [_group_row(name, replicas, found) for name, found in members.items()]
     return rows, list(alerts(replicas, members))
 
 
@@ -89,13 +106,7 @@ def _sentence(row: Mapping[str, Any]) -> str:
 
 @cluster.command("top")
 @click.option("-n", "--times", type=click.IntRange(1), help="End after so many looks.")
-@click.option(
-    *("-s", "--seconds"),
-    type=click.FloatRange(0.5, 3600),
-    default=SECONDS_DEFAULT,
-    show_default=True,
-    help="Between two looks.",
-)
+@_seconds_option(0.5)
 @address_option
 @output_option
 def top(times: int | None, seconds: float, address: Reach, output: str) -> None:
@@ -153,13 +164,7 @@ async def _rates(client: Client) -> tuple[list[dict[str, Any]], list[dict[str, A
 
 @cluster.command("watch")
 @click.option("-n", "--count", type=click.IntRange(1), help="End after so many events.")
-@click.option(
-    *("-s", "--seconds"),
-    type=click.FloatRange(0.1, 3600),
-    default=SECONDS_DEFAULT,
-    show_default=True,
-    help="Between two looks.",
-)
+@_seconds_option(0.1)
 @address_option
 @format_option("text", "jsonl")
 def watch(count: int | None, seconds: float, address: Reach, output: str) -> None:

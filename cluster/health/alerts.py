@@ -111,6 +111,11 @@ def _of_replica(row: Row, leader: Row | None) -> Iterator[dict[str, str]]:
         )
 
 
+def alert_text(one: Mapping[str, str]) -> str:
+    """An alert in two lines, for people."""
+    return f"{one['level']}: {one['subject']}: {one['message']}\n    try: {one['try']}"
+
+
 def alert(level: str, kind: str, subject: str, text: str, attempt: str) -> dict[str, str]:
     """One alert, with the names that the API and `-o json` show."""
     return {"level": level, "id": kind, "subject": subject, "message": text, "try": attempt}

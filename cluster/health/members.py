@@ -17,6 +17,14 @@ class Asking(Protocol):
         ...
 
 
+class Reporting(Asking, Protocol):
+    """The part of `cluster.client.Admin` that `reports` needs."""
+
+    async def replicas(self) -> list[dict[str, Any]]:
+        """A row for each replica, from its own answer."""
+        ...
+
+
 def groups_of(replicas: Iterable[Row]) -> list[str]:
     """The names of the groups, each once, in the order of their first replica."""
     return list(dict.fromkeys(str(row["group"]) for row in replicas))
@@ -33,3 +41,9 @@ async def members_where_led(admin: Asking, group: str) -> dict[str, Any]:
         if not error.retriable:
             raise
         return {}
+
+
+async def reports(admin: Reporting) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
+    """The replicas, and group name → its members, for `alerts`. Raises ClusterError."""
+    replicas = await admin.replicas()
+    return replicas, {name: await members_where_led(admin, name) for name in groups_of(replicas)}

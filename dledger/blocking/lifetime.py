@@ -6,14 +6,13 @@ holds up all nodes of its thread, and a thread more costs a few switches for eac
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Any, Self
 
-from dledger.blocking.loop_thread import LoopThread
+from dledger.blocking.loop_thread import Closing, LoopThread
 from dledger.runtime.lifetime import Lifetime as AsyncLifetime
 
 
-class Lifetime:
+class Lifetime(Closing):
     """Any number of threads may call its methods.
 
     Attributes:
@@ -56,11 +55,3 @@ class Lifetime:
     def __enter__(self) -> Self:
         self.start()
         return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -8,6 +8,7 @@ Any number of threads may use one.
 
 from __future__ import annotations
 
+import abc
 import asyncio
 import concurrent.futures
 import contextlib
@@ -24,7 +25,26 @@ T = TypeVar("T")
 _CLOSED = "it was closed, perhaps by another thread; start a new one on its folder"
 
 
-class LoopThread:
+class Closing(abc.ABC):
+    """`with` closes it."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """End it; a second call has no effect."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class LoopThread(Closing):
     """Runs coroutines in its loop and waits for their results. Starts with the first of them."""
 
     def __init__(
@@ -171,17 +191,6 @@ class LoopThread:
                 if not future.done() and future.set_running_or_notify_cancel():
                     future.set_exception(self._closed_error())
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def _running(self) -> asyncio.AbstractEventLoop:
         loop = self._loop
         if loop is None:
@@ -199,7 +208,7 @@ class LoopThread:
         return loop
 
 
-class Iterating(Generic[T]):
+class Iterating(Closing, Generic[T]):
     """The values of an async iterator, for `for` and `with`."""
 
     def __init__(self, thread: LoopThread, inner: AsyncIterator[T]) -> None:
@@ -231,17 +240,6 @@ class Iterating(Generic[T]):
                 await closing()
 
         self._thread.run(ended())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     async def _asked(self, seconds: float | None) -> T:
         if self._next is None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from click.testing import CliRunner
@@ -27,29 +29,35 @@ def run(command: Any, cluster: LocalCluster, *arguments: str) -> tuple[int, str]
     return code, found.output + (str(error) if error else "")
 
 
+@contextlib.contextmanager
+def reading(mq: Any, topic_name: str, group_name: str, count: int) -> Iterator[None]:
+    """A member of a group that has read some of the five messages of a new topic."""
+    mq.admin().create_topic(topic_name, 1)
+    with mq.producer() as producer:
+        for number in range(5):
+            producer.send(topic_name, b"%d" % number)
+    config = ConsumerConfig(manual_ack=True)
+    with mq.consumer(topic_name, group=group_name, config=config) as consumer:
+        for message in consumer.receive_many(count, 60.0):
+            consumer.ack(message)
+        consumer.commit()
+        yield
+
+
 def test_a_group_is_listed_described_and_moved(local_cluster: LocalCluster) -> None:
     name, group_name = "group-verbs", "group-verbs-readers"
-    with blocking.connect(local_cluster.nameserver) as mq:
-        mq.admin().create_topic(name, 1)
-        with mq.producer() as producer:
-            for number in range(5):
-                producer.send(name, b"%d" % number)
-        config = ConsumerConfig(manual_ack=True)
-        with mq.consumer(name, group=group_name, config=config) as consumer:
-            for message in consumer.receive_many(2, 60.0):
-                consumer.ack(message)
-            consumer.commit()
-            code, said = run(group, local_cluster, "describe", group_name, "-o", "json")
-            assert code == 0, said
-            (found,) = json.loads(said)
-            (member,) = found["members"]
-            assert member["note"] == "", "its id is its own"
-            (row,) = [row for row in found["queues"] if row["topic"] == name]
-            assert row["lag"] == row["end"] - row["next"] > 0
-            assert row["lag_seconds"] > 0
-            code, said = run(group, local_cluster, "list", "-o", "json")
-            (row,) = [row for row in json.loads(said) if row["group"] == group_name]
-            assert row["members"] == 1
+    with blocking.connect(local_cluster.nameserver) as mq, reading(mq, name, group_name, 2):
+        code, said = run(group, local_cluster, "describe", group_name, "-o", "json")
+        assert code == 0, said
+        (found,) = json.loads(said)
+        (member,) = found["members"]
+        assert member["note"] == "", "its id is its own"
+        (row,) = [row for row in found["queues"] if row["topic"] == name]
+        assert row["lag"] == row["end"] - row["next"] > 0
+        assert row["lag_seconds"] > 0
+        code, said = run(group, local_cluster, "list", "-o", "json")
+        (row,) = [row for row in json.loads(said) if row["group"] == group_name]
+        assert row["members"] == 1
     code, said = run(group, local_cluster, "reset", group_name, "--topic", name, "--to", "last")
     assert code == 0, said
     code, said = run(group, local_cluster, "describe", group_name)
@@ -64,15 +72,7 @@ def test_a_group_is_listed_described_and_moved(local_cluster: LocalCluster) -> N
 def test_a_group_is_cloned_shown_before_and_deleted(local_cluster: LocalCluster) -> None:
     name, source, target = "group-changes", "cloned-readers", "cloning-readers"
     with blocking.connect(local_cluster.nameserver) as mq:
-        mq.admin().create_topic(name, 1)
-        with mq.producer() as producer:
-            for number in range(5):
-                producer.send(name, b"%d" % number)
-        config = ConsumerConfig(manual_ack=True)
-        with mq.consumer(name, group=source, config=config) as consumer:
-            for message in consumer.receive_many(3, 60.0):
-                consumer.ack(message)
-            consumer.commit()
+        with reading(mq, name, source, 3):
             (read,) = [
                 row.next for row in mq.admin().groups().lag(source) if row.queue.topic == name
             ]

@@ -190,6 +190,19 @@ async def messages_between(
             await found.aclose()
 
 
+async def messages_of(
+    instance: ClientInstance, queue: MessageQueue, first: int, end: int
+) -> AsyncGenerator[ReceivedMessage]:
+    """Messages `first` to `end` - 1 of a queue, a few at a time. Raises ClusterError."""
+    while first < end:
+        messages = await pull(instance, queue, first, min(end, first + PULL_COUNT_MAX))
+        for message in messages:
+            yield message
+        if not messages:
+            break
+        first = messages[-1].queue_offset + 1
+
+
 def _age(message: ReceivedMessage) -> tuple[int, int]:
     return message.store_timestamp_ms, message.queue_offset
 
@@ -197,12 +210,7 @@ def _age(message: ReceivedMessage) -> tuple[int, int]:
 async def _queue_between(
     instance: ClientInstance, queue: MessageQueue, from_ms: int | None, to_ms: int | None
 ) -> AsyncGenerator[ReceivedMessage]:
-    at = await offset_at(instance, queue, from_ms or FIRST)
+    first = await offset_at(instance, queue, from_ms or FIRST)
     end = await offset_at(instance, queue, LAST if to_ms is None else to_ms + 1)
-    while at < end:
-        messages = await pull(instance, queue, at, min(end, at + PULL_COUNT_MAX))
-        for message in messages:
-            yield message
-        if not messages:
-            break
-        at = messages[-1].queue_offset + 1
+    async for message in messages_of(instance, queue, first, end):
+        yield message

@@ -232,7 +232,7 @@ async def tail(source: Source, values: Values) -> AsyncIterator[Mapping[str, Any
             await asyncio.sleep(TAIL_SECONDS)
             ends = await _ends(source, values["topic"])
             messages, skipped = await _between(source, seen, ends)
-            seen = ends
+            seen |= ends  # a queue that a look misses keeps its place
             for message in messages:
                 shown = message_json(message, values["body"], SHOWN_MAX)
                 yield {"message": shown, "skipped": skipped}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -45,19 +47,27 @@ async def test_a_topic_is_made_altered_and_deleted(
             assert status == 400, said
 
 
+@contextlib.asynccontextmanager
+async def reading(world: World, *, sent: int, read: int) -> AsyncIterator[None]:
+    """A member of the group `readers` that has read some messages of the new topic T."""
+    await world.mq.admin().create_topic("T", 1)
+    async with world.mq.producer() as producer:
+        for number in range(sent):
+            await producer.send("T", b"%d" % number)
+    config = ConsumerConfig(manual_ack=True)
+    async with world.mq.consumer("T", group="readers", config=config) as consumer:
+        for _ in range(read):
+            message = await consumer.receive(limit(30))
+            assert message is not None
+            consumer.ack(message)
+        await consumer.commit()
+        yield
+
+
 async def test_a_group_is_moved_after_a_dry_run(make_world: MakeWorld) -> None:
     async with make_world() as world:
-        await world.mq.admin().create_topic("T", 1)
-        async with world.mq.producer() as producer:
-            for number in range(5):
-                await producer.send("T", b"%d" % number)
-        config = ConsumerConfig(manual_ack=True)
-        async with world.mq.consumer("T", group="readers", config=config) as consumer:
-            for _ in range(3):
-                message = await consumer.receive(limit(30))
-                assert message is not None
-                consumer.ack(message)
-            await consumer.commit()
+        async with reading(world, sent=5, read=3):
+            pass
         path = "/api/v1/groups/readers/reset"
         dry = await change(world, "POST", path, "Reset", topic="T", to="last")
         assert dry["dry_run"]
@@ -72,16 +82,7 @@ async def test_a_group_is_moved_after_a_dry_run(make_world: MakeWorld) -> None:
 
 async def test_a_group_is_cloned_after_a_dry_run_and_deleted(make_world: MakeWorld) -> None:
     async with make_world() as world:
-        await world.mq.admin().create_topic("T", 1)
-        async with world.mq.producer() as producer:
-            for number in range(3):
-                await producer.send("T", b"%d" % number)
-        config = ConsumerConfig(manual_ack=True)
-        async with world.mq.consumer("T", group="readers", config=config) as consumer:
-            message = await consumer.receive(limit(30))
-            assert message is not None
-            consumer.ack(message)
-            await consumer.commit()
+        async with reading(world, sent=3, read=1):
             status, said = await world.call("DELETE", "/api/v1/groups/readers", json={})
             assert (status, said["error"]["id"]) == (409, "illegal-operation")
         path = "/api/v1/groups/readers/clone"
