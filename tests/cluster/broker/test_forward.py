@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -299,6 +300,15 @@ def test_it_is_not_read_from_while_its_client_does_not_read(
     assert transport.reading
 
 
+def links_to(leadership: Any, address: str = "127.0.0.1:1") -> Links:
+    config: Any = SimpleNamespace(
+        peers={"n0": address}, tls_mode="disabled", node_id="n1", cluster_secret=None,
+        frame_size_max=1 << 20, leader_wait_bytes_max=2000, leader_wait_seconds=0.8,
+        source_host=None,
+    )  # fmt: skip
+    return Links(config, Owned(raise_it), leadership, applied=lambda: Index(7))
+
+
 async def test_the_links_of_another_leadership_are_left_and_not_closed(
     client: LinkClient, lost: Lost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -307,11 +317,7 @@ async def test_the_links_of_another_leadership_are_left_and_not_closed(
     monkeypatch.setattr(ForwardLink, "leave", lambda link: left.append("left"))
     monkeypatch.setattr(ForwardLink, "close", lambda link: left.append("closed"))
     leadership: Any = SimpleNamespace(term=Term(5))
-    config: Any = SimpleNamespace(
-        peers={"n0": "127.0.0.1:1"}, tls_mode="disabled", node_id="n1", cluster_secret=None,
-        frame_size_max=1 << 20, leader_wait_bytes_max=2000, source_host=None,
-    )  # fmt: skip
-    links = Links(config, Owned(raise_it), leadership, applied=lambda: Index(7))
+    links = links_to(leadership)
     link_client: Any = client
     links.send(link_client, Frame(310, 1), "n0", lambda *given_back: None)
     links.lead_by("n0")
@@ -320,3 +326,48 @@ async def test_the_links_of_another_leadership_are_left_and_not_closed(
     links.lead_by("n0")
     assert left == ["left"]
     await links.close()
+
+
+@pytest.mark.parametrize("opens", [True, False])
+async def test_a_leader_whose_port_is_not_open_yet_is_asked_until_it_is(
+    client: LinkClient, opens: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node that came back and won the election opens its port when its no-op is applied.
+
+    No change of the leader comes after that: requests that the refused link gave back would wait
+    until `leader_wait_seconds` is over, and be refused.
+    """
+    heard: list[bytes] = []
+    tries: list[str] = []
+    connect = Links._connect_once
+
+    async def counted(self: Links, link: ForwardLink, address: str) -> None:
+        tries.append(address)
+        await connect(self, link, address)
+
+    monkeypatch.setattr(Links, "_connect_once", counted)
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        address = f"127.0.0.1:{held.getsockname()[1]}"
+    links = links_to(SimpleNamespace(term=Term(5)), address)
+    given_back: list[tuple[int, bool]] = []
+    link_client: Any = client
+
+    def again(_: object, frames: Sequence[Frame], moved: bool) -> None:
+        given_back.extend((frame.opaque, moved) for frame in frames)
+
+    async def leader(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.read(1 << 16))
+        writer.close()
+
+    links.send(link_client, Frame(310, 1), "n0", again)
+    await until(lambda: len(tries) > 2)
+    assert given_back == []
+    if opens:
+        host, port = address.split(":")
+        async with await asyncio.start_server(leader, host, int(port)):
+            await until(lambda: heard)
+            await links.close()
+    else:
+        await until(lambda: given_back)
+        assert given_back == [(1, False)]
+        await links.close()

@@ -10,7 +10,11 @@ from collections.abc import Callable, Sequence
 from cluster.broker.config import BrokerConfig
 from cluster.broker.kernel.events.leadership import Leadership
 from cluster.broker.kernel.net.connection import ClientConnection
-from cluster.broker.kernel.net.forward import CONNECT_SECONDS_MAX, ForwardLink
+from cluster.broker.kernel.net.forward import (
+    CONNECT_AGAIN_SECONDS,
+    CONNECT_SECONDS_MAX,
+    ForwardLink,
+)
 from cluster.broker.kernel.net.hello import LinkDialler
 from cluster.errors import NotLeader
 from cluster.protocol.frames import Frame
@@ -143,18 +147,34 @@ class Links:
         return link
 
     async def _connect(self, link: ForwardLink, address: str) -> None:
+        """Open the link; again while the leader refuses, which may not have its port open yet.
+
+        What is passed on meanwhile waits in the link. No other news would have it asked again:
+        this node knows its leader, and the leader stays the same when its port opens.
+        """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._config.leader_wait_seconds
+        while not link.closed:
+            try:
+                await self._connect_once(link, address)
+            except (OSError, TimeoutError) as error:
+                refused = isinstance(error, ConnectionRefusedError)
+                if refused and loop.time() + CONNECT_AGAIN_SECONDS < until:
+                    await asyncio.sleep(CONNECT_AGAIN_SECONDS)
+                    continue
+                _log.info("the leader at %s cannot be reached: %s", address, error)
+                link.failed()
+            return
+
+    async def _connect_once(self, link: ForwardLink, address: str) -> None:
+        """Raises OSError, TimeoutError."""
         host, _, port = address.rpartition(":")
         source = (self._config.source_host, 0) if self._config.source_host else None
-        loop = asyncio.get_running_loop()
-        try:
-            async with asyncio.timeout(CONNECT_SECONDS_MAX):
-                await loop.create_connection(
-                    lambda: link,
-                    host.strip("[]"),
-                    int(port),
-                    local_addr=source,
-                    ssl=None if self._tls is None else self._tls.context(),
-                )
-        except (OSError, TimeoutError) as error:
-            _log.info("the leader at %s cannot be reached: %s", address, error)
-            link.failed()
+        async with asyncio.timeout(CONNECT_SECONDS_MAX):
+            await asyncio.get_running_loop().create_connection(
+                lambda: link,
+                host.strip("[]"),
+                int(port),
+                local_addr=source,
+                ssl=None if self._tls is None else self._tls.context(),
+            )
