@@ -15,6 +15,23 @@ for name in n0 n1 n2; do
         exit 1
     fi
 done
+for name in n0 n1 n2; do
+    if [ -e "$root/$name/$name-data" ]; then
+        echo "$root/$name/$name-data holds a node's data without its node.toml; move it away, or" \
+            "bring node.toml back" >&2
+        exit 1
+    fi
+done
+
+# A run that fails takes back what it made, so that it can be run again.
+take_back() {
+    for name in n0 n1 n2; do
+        rm -rf "$root/$name/node.toml" "$root/$name/$name-data"
+    done
+    rm -f "$root/ns/cluster.secret"
+}
+trap take_back EXIT
+trap 'exit 130' HUP INT TERM
 mkdir -p "$root/ns" "$root/n0" "$root/n1" "$root/n2"
 python -c 'import secrets; print(secrets.token_hex(32))' >"$root/ns/cluster.secret"
 dledger node init "$root/n0/node.toml" --secret-file "$root/ns/cluster.secret" \
@@ -23,3 +40,4 @@ for name in n1 n2; do
     dledger node init "$root/$name/node.toml" --like "$root/n0/node.toml" --name "$name" \
         --listen 0.0.0.0
 done
+trap - EXIT

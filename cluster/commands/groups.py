@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,12 +16,11 @@ from cluster.commands.errors import NOT_THERE, CommandError
 from cluster.commands.moments import EXAMPLES, moment_ms
 from cluster.commands.output import emit, output_option
 from cluster.commands.registry import WholeHelpGroup
+from cluster.commands.watching import looks
 from cluster.errors import ConsumerOffline, GroupNotFound
 from cluster.protocol.json_body import MessageQueue
 
 _PLACES = {"first": FIRST, "last": LAST}
-# Below it the screen flickers.
-WATCH_SECONDS = 1.0
 
 _dry_run_option = click.option("--dry-run", is_flag=True, help="Only show what would change.")
 
@@ -92,14 +90,10 @@ async def _describe(name: str, address: Reach) -> GroupDescription:
 @output_option
 def lag(name: str, watch: bool, address: Reach, output: str) -> None:
     """How far group NAME is behind in each topic: messages, and seconds of the oldest one."""
-    while True:  # ends after one turn without --watch, else by Ctrl-C
-        found = asyncio.run(_describe(name, address))
+    for found in looks(lambda: asyncio.run(_describe(name, address)), watch=watch):
         if watch and output == "table":
             click.clear()
         emit(_by_topic(found), output, ("topic", "queues", "lag", "lag_seconds"))
-        if not watch:
-            break
-        time.sleep(WATCH_SECONDS)
 
 
 def _by_topic(found: GroupDescription) -> list[dict[str, Any]]:

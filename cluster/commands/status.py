@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -19,6 +18,7 @@ from cluster.commands.errors import RETRY, CommandError
 from cluster.commands.local import root_option
 from cluster.commands.margin import margin_sentence
 from cluster.commands.output import emit, output_option
+from cluster.commands.watching import looks
 from cluster.errors import ClusterError
 from cluster.local import plan, processes, profile
 from cluster.local.launcher import LocalCluster
@@ -37,8 +37,6 @@ STATUS_COLUMNS = (
     "disk",
     "up",
 )
-# Below it the screen flickers.
-WATCH_SECONDS = 1.0
 
 
 def local_rows(cluster: LocalCluster) -> list[dict[str, Any]]:
@@ -153,17 +151,18 @@ def status(root: Path, address: Reach, output: str, watch: bool) -> None:
         address.address or (os.environ.get(ENVIRONMENT_ADDRESS) and not profile.exists(root))
     )
     cluster = None if named else LocalCluster(root)
-    while True:  # ends after one turn without --watch, else by Ctrl-C
-        rows = remote_rows(address) if cluster is None else local_rows(cluster)
+
+    def look() -> list[dict[str, Any]]:
+        return remote_rows(address) if cluster is None else local_rows(cluster)
+
+    rows: list[dict[str, Any]] = []
+    for rows in looks(look, watch=watch):
         if watch and output == "table":
             click.clear()
         emit(rows, output, STATUS_COLUMNS)
         if output == "table":
             for sentence in (*margins(rows), *relays(rows), *troubles(rows), *last_ends(rows)):
                 click.echo(sentence)
-        if not watch:
-            break
-        time.sleep(WATCH_SECONDS)
     _check_led(rows, "dledger up starts them" if cluster else "start the nodes that do not answer")
 
 

@@ -13,12 +13,13 @@ import click
 from cluster.client import Client
 from cluster.client.admin.topic_rates import topic_rates
 from cluster.commands.connecting import Reach, address_option, connected
-from cluster.commands.errors import FAILED, RETRY, CommandError
+from cluster.commands.errors import FAILED, CommandError
 from cluster.commands.margin import margin_sentence
 from cluster.commands.moments import time_of
 from cluster.commands.output import emit, format_option, output_option, to_json
 from cluster.commands.registry import WholeHelpGroup
 from cluster.commands.topics import is_internal
+from cluster.commands.watching import passing
 from cluster.errors import ClusterError
 from cluster.health.alerts import (
     CRITICAL,
@@ -122,7 +123,14 @@ async def _top(times: int | None, seconds: float, address: Reach, output: str) -
     looks = 0
     async with connected(address) as client:
         while True:  # ends after `times` looks, else by Ctrl-C
-            nodes, topics = await _rates(client)
+            try:
+                nodes, topics = await _rates(client)
+            except ClusterError as error:
+                if looks == 0:
+                    raise
+                click.echo(passing(error), err=True)
+                await asyncio.sleep(seconds)
+                continue
             if output == "table":
                 if times != 1:
                     click.clear()
@@ -204,14 +212,9 @@ async def _state(address: Reach) -> State:
     """
     try:
         groups, found = await _health(address)
-    except CommandError as error:
-        if error.exit_code != RETRY:
-            raise
-        return {_ITSELF: (error.message, error.message)}
-    except ClusterError as error:
-        if not error.retriable:
-            raise
-        return {_ITSELF: (error.happened, error.happened)}
+    except (CommandError, ClusterError) as error:
+        sentence = passing(error)
+        return {_ITSELF: (sentence, sentence)}
     state: State = {_ITSELF: _ANSWERS}
     for row in groups:
         leader = row["leader"]

@@ -2,8 +2,10 @@
 
 With $NOTIFY_SOCKET set, a datagram of lines KEY=VALUE goes there (sd_notify(3)):
 
-    READY=1      recovered, all ports are open. Not: "it serves", for that takes a majority; a unit
-                 that waited for it would keep systemd from starting the nodes behind it
+    READY=1      recovered, all ports are bound. Not: "it serves", for that takes a majority; a unit
+                 that waited for it would keep systemd from starting the nodes behind it. For the
+                 same reason not: "the client ports are open", which those of a node that comes
+                 back are when somebody leads (cluster/broker/client_ports.py)
     STOPPING=1   it was asked to stop, or cannot go on
 """
 

@@ -186,7 +186,8 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
 
         It is sent again under its number, so that it is applied once in all, however often it
         came. Raises as `propose`; OutcomeUnknown at once for one of another node, one that was
-        asked for again already, and one behind which 1,000 others were late or 32,768 proposed.
+        asked for again already, and one behind which 1,000 others (or 64 MiB of others) were late
+        or 32,768 proposed.
         """
         self._check_running()
         future: asyncio.Future[R] = self._owned.loop.create_future()

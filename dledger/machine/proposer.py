@@ -214,7 +214,7 @@ class Proposer:
         for late in self._late.waiting():
             found = self._result_of(late.sequence)
             if isinstance(found, Found):
-                late.found = found
+                self._late.told(late.sequence, found)
             elif gone and late.one.maybe:
                 self._late.drop(late)
         if gone:

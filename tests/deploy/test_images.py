@@ -192,3 +192,43 @@ def test_first_start_makes_a_cluster_once(tmp_path: Path) -> None:
     assert again.returncode == 1
     assert "dledger node replace" in again.stderr
     assert not (tmp_path / "n0").exists()
+
+
+def test_a_first_start_that_fails_can_be_run_again(tmp_path: Path) -> None:
+    """It takes back what it made, and touches no data that was there before."""
+    script, programs = str(DEPLOY / "first-start.sh"), tmp_path / "bin"
+    programs.mkdir()
+    root = tmp_path / "root"
+    for name, body in {
+        "python": "echo secret",
+        # Makes what `dledger node init FILE` makes, but no third node.
+        "dledger": 'folder=$(dirname "$3"); case $folder in */n2) exit 2;; esac; '
+        'mkdir "$folder/$(basename "$folder")-data"; touch "$3"',
+    }.items():
+        (programs / name).write_text(f"#!/bin/sh\n{body}\n")
+        (programs / name).chmod(0o755)
+    environment = {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+
+    def run() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["sh", script, str(root)], env=environment, capture_output=True, text=True,
+            timeout=limit(60),
+        )  # fmt: skip
+
+    assert run().returncode == 2
+    assert [path for path in root.rglob("*") if not path.is_dir()] == []
+    assert not (root / "n0" / "n0-data").exists()
+    kept = root / "n1" / "n1-data"
+    kept.mkdir()
+    (kept / "log").touch()
+    refused = run()
+    assert (refused.returncode, "move it away" in refused.stderr) == (1, True)
+    assert (kept / "log").exists()
+    shutil.rmtree(kept)
+    working = (
+        (programs / "dledger").read_text().replace("case $folder in */n2) exit 2;; esac; ", "")
+    )
+    (programs / "dledger").write_text(working)
+    done = run()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (root / "n2" / "node.toml").exists()

@@ -202,3 +202,26 @@ def test_few_are_kept_and_none_that_is_far_behind() -> None:
     assert late.take(second) is None
     assert late.take(third) is third
     assert late.take(third) is None
+
+
+def test_late_commands_are_kept_up_to_so_many_bytes() -> None:
+    """The newest is kept whatever its size; one whose result came counts none."""
+    late = LateCommands(100, bytes_max=10)
+
+    def command(size: int) -> Outstanding:
+        return Outstanding(Kind.COMMAND, bytes(size), lambda *_: None, 0.0, lambda: False)
+
+    first, second, third = (late.keep(number, command(4)) for number in (1, 2, 3))
+    assert late.take(first) is None, "12 bytes were too many"
+    late.told(2, Found("x"))
+    fourth = late.keep(4, command(6))
+    assert late.take(second) is second
+    assert late.take(third) is third
+    fifth = late.keep(5, command(11))
+    assert late.take(fourth) is None
+    sixth = late.keep(6, command(1))
+    assert late.take(fifth) is None
+    late.drop(sixth)
+    seventh, eighth = late.keep(7, command(5)), late.keep(8, command(5))
+    assert late.take(seventh) is seventh
+    assert late.take(eighth) is eighth
