@@ -127,12 +127,24 @@ ACCOUNTS = (
         ("R29",),
         (
             Patch(
-                "cluster.core.access.policies",
-                "            return not self.allow\n",
-                "            return False\n",
+                "cluster.core.access.policy_index",
+                " and (address is None or networks.hold(address)):\n",
+                " and networks.hold(address):\n",
             ),
         ),
         tests=(f"{_POLICIES}test_what_is_denied_stays_so_however_the_address_is_written",),
+    ),
+    Mutant(
+        "what-is-denied-to-all-ipv6-addresses-is-allowed-to-ipv4",
+        ("R29",),
+        (
+            Patch(
+                "cluster.core.access.policy_index",
+                "        if denies and network.prefixlen == 0:\n",
+                "        if False:\n",
+            ),
+        ),
+        tests=(f"{_POLICIES}test_a_deny_of_all_addresses_is_for_every_client",),
     ),
     Mutant(
         "a-mark-is-logged-for-a-change-that-is-refused",

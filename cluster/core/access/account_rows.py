@@ -106,6 +106,14 @@ def _check_sources(policies: Any) -> None:
                 f"a policy has {len(sources)} sourceIps and {SOURCES_MAX} are the limit; give "
                 "networks, or several policies"
             )
+        for source in sources if isinstance(sources, list) else ():
+            _, percent, scope = str(source).partition("%")
+            if percent:
+                raise AccountsError(
+                    f"the source {str(source)[:80]!r} names an interface, which each node calls "
+                    f"its own way; write it without %{scope.partition('/')[0][:40]}, and it is "
+                    "meant on each of them"
+                )
 
 
 def _row_of(account: Account, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -27,7 +27,8 @@ from typing import Any
 
 from cluster.core.access.addresses import Matcher, matcher
 from cluster.core.access.permission import Permission
-from cluster.core.access.policies import Policy, Resource, decide, read_policy
+from cluster.core.access.policies import Resource, read_policy
+from cluster.core.access.policy_index import Policies
 from cluster.core.topics import FORBIDDEN_TO_CLIENTS, SYSTEM_PREFIX
 from commitlog.advice import Advised
 
@@ -55,7 +56,7 @@ class Account:
     groups: Mapping[str, Permission] = field(default_factory=dict)
     take_over: tuple[str, ...] = ()
     enabled: bool = True
-    policies: tuple[Policy, ...] = ()
+    policies: Policies = Policies()  # noqa: RUF009
 
     def may(self, topic: str, wanted: Permission, host: str = "") -> bool:
         """The broker's own topics hold messages of others, so no default and no pattern gives them.
@@ -64,7 +65,7 @@ class Account:
         """
         brokers_own = is_brokers_own(topic)
         if self.policies:
-            found = decide(self.policies, Resource.TOPIC, topic, wanted, host, by_name=brokers_own)
+            found = self.policies.decide(Resource.TOPIC, topic, wanted, host, by_name=brokers_own)
             if found is not None:
                 return found
         default = Permission.DENY if brokers_own else self.default_topic
@@ -73,7 +74,7 @@ class Account:
     def may_group(self, group: str, wanted: Permission, host: str = "") -> bool:
         """As `may`, of a group."""
         if self.policies:
-            found = decide(self.policies, Resource.GROUP, group, wanted, host)
+            found = self.policies.decide(Resource.GROUP, group, wanted, host)
             if found is not None:
                 return found
         return wanted in self.groups.get(group, self.default_group)
@@ -202,9 +203,9 @@ def _enabled(text: Any, key: str) -> bool:
     return bool(text == "enable")
 
 
-def _policies(rows: Any, key: str) -> tuple[Policy, ...]:
+def _policies(rows: Any, key: str) -> Policies:
     try:
-        return tuple(map(read_policy, _list(rows, f"account {key!r}, policies")))
+        return Policies(map(read_policy, _list(rows, f"account {key!r}, policies")))
     except ValueError as error:
         raise AccountsError(f"account {key!r}, policies: {error}") from None
 

@@ -4,7 +4,7 @@
 10.0.0.*  10.0.*    everything below           10.0.{1,2}.7    some
 10.0.0.7  ::1       one address
 
-Networks of policies (policies.py) hold an IPv4 address also where it is written into IPv6
+Networks of policies (policy_index.py) hold an IPv4 address also where it is written into IPv6
 (::ffff:10.0.0.7), as a listener of both kinds tells it. Patterns give rights without a signature,
 so they take it as it is written only.
 """

@@ -5,8 +5,7 @@
 
     resource    Topic:NAME  Topic:PREFIX*  Topic:*  Group:NAME  Group:PREFIX*  Group:*  *
     actions     Pub, Sub; with one of them also Get and List, which say nothing more here
-    sourceIps   addresses and networks; none: everywhere. A policy that denies counts, too, where it
-                is not known from which address a request comes
+    sourceIps   addresses and networks; none: everywhere (policy_index.py says who is in which)
     type        Default policies count where no Custom one matches
 
 Of those that match a request the one with the most exact resource decides: a name, then the longest
@@ -20,11 +19,11 @@ What has no meaning here is refused, never dropped: a policy that is kept is one
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cluster.core.access.addresses import Network, address_of, network_of
+from cluster.core.access.addresses import Network, network_of
 from cluster.core.access.permission import Permission
 from cluster.core.topics import DLQ_PREFIX, RETRY_PREFIX
 
@@ -55,52 +54,6 @@ class Policy:
     allow: bool
     is_default: bool = False
     sources: tuple[Network, ...] = ()
-
-    def matches(self, resource: Resource, name: str, wanted: Permission, host: str) -> bool:
-        """Does it say anything of that?"""
-        if self.resource not in (resource, Resource.ANY) or wanted not in self.actions:
-            return False
-        fits = name.startswith(self.name) if self.is_prefix else name == self.name
-        return fits and (not self.sources or self._is_from(host))
-
-    def _is_from(self, host: str) -> bool:
-        address = address_of(host)
-        if address is None:
-            return not self.allow
-        return any(address in network for network in self.sources)
-
-    @property
-    def exactness(self) -> tuple[bool, bool, int, bool]:
-        """Greater is more exact; of two alike the one that denies is greater."""
-        return (
-            self.resource is not Resource.ANY,
-            not self.is_prefix,
-            len(self.name),
-            not self.allow,
-        )
-
-
-def decide(
-    policies: Sequence[Policy],
-    resource: Resource,
-    name: str,
-    wanted: Permission,
-    host: str,
-    *,
-    by_name: bool = False,
-) -> bool | None:
-    """True: allowed, False: denied, None: no policy says. `by_name`: no prefix allows it."""
-    for is_default in (False, True):
-        found = [
-            policy
-            for policy in policies
-            if policy.is_default is is_default
-            and policy.matches(resource, name, wanted, host)
-            and not (by_name and policy.is_prefix and policy.allow)
-        ]
-        if found:
-            return max(found, key=lambda policy: policy.exactness).allow
-    return None
 
 
 def read_policy(row: Any) -> Policy:

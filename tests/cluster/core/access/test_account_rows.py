@@ -68,6 +68,7 @@ def test_a_row_has_one_form(given: dict[str, Any], kept: dict[str, Any]) -> None
     ("wrong", "word"),
     [
         ({"accessKey": "k" * 256}, "255 are the limit"),
+        ({"policies": [{**POLICY, "sourceIps": ["fe80::1%eth0/128"]}]}, "without %eth0,"),
         ({"accessKey": "\u20ac" * 86}, "255 are the limit"),
         ({"accessKey": 12345678}, "put it in quotes"),
         ({"secretKey": ["a", "b"]}, "put it in quotes"),

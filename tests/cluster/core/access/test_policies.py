@@ -8,7 +8,8 @@ import pytest
 
 from cluster.core.access.accounts import Account, AccountsError, read_account
 from cluster.core.access.permission import Permission
-from cluster.core.access.policies import Resource, decide, policy_row, read_policy
+from cluster.core.access.policies import Resource, policy_row, read_policy
+from cluster.core.access.policy_index import Policies
 
 PUB, SUB = Permission.PUB, Permission.SUB
 HOST = "10.0.0.7"
@@ -23,7 +24,8 @@ def row(
 def decided(*rows: dict[str, Any], name: str = "orders", host: str = HOST) -> bool | None:
     policies = [read_policy(one) for one in rows]
     orders = {
-        decide(policies[at:] + policies[:at], Resource.TOPIC, name, SUB, host) for at in (0, 1)
+        Policies(policies[at:] + policies[:at]).decide(Resource.TOPIC, name, SUB, host)
+        for at in (0, 1)
     }
     assert len(orders) == 1, "the order of the rows says nothing"
     return orders.pop()
@@ -85,6 +87,47 @@ def test_what_is_denied_stays_so_however_the_address_is_written(
     rows = row("Topic:orders", "Deny", sourceIps=sources), row("Topic:*")
     assert decided(*rows, host=host) is False
     assert decided(*rows, host="192.168.0.1") is True
+
+
+@pytest.mark.parametrize("host", [HOST, f"::ffff:{HOST}", "::1", "fe80::1%eth0", "2001:db8::1"])
+@pytest.mark.parametrize("source", ["::/0", "0.0.0.0/0", "::ffff:0:0/96", "10.0.0.7/0"])
+def test_a_deny_of_all_addresses_is_for_every_client(source: str, host: str) -> None:
+    """How a client comes is its own choice where a node listens to both kinds."""
+    rows = row("Topic:orders", "Deny", sourceIps=[source]), row("Topic:*")
+    assert decided(*rows, host=host) is False
+
+
+@pytest.mark.parametrize(
+    ("source", "host", "wanted"),
+    [
+        ("::/64", HOST, False),
+        ("::/64", f"::ffff:{HOST}", False),
+        ("::/1", HOST, False),
+        ("::/97", HOST, True),
+        ("2000::/3", HOST, True),
+        ("::ffff:10.0.0.0/104", "10.9.9.9", False),
+        ("::ffff:10.0.0.0/104", "11.9.9.9", True),
+        ("0.0.0.0/1", "::1", True),
+        ("fe80::1", "fe80::1%eth0", False),
+        ("fe80::1%eth0", "fe80::1%eth1", False),
+        ("fe80::/10", "fe80::2%eth0", False),
+        ("10.0.0.0/8", "10.0.0.7%eth0", False),
+        ("10.0.0.0/8", "192.168.0.1", True),
+    ],
+)
+def test_a_deny_of_a_network_is_for_all_who_are_in_it(
+    source: str, host: str, *, wanted: bool
+) -> None:
+    rows = row("Topic:orders", "Deny", sourceIps=[source]), row("Topic:*")
+    assert decided(*rows, host=host) is wanted
+
+
+@pytest.mark.parametrize(
+    ("source", "host"),
+    [("::/0", HOST), ("::/64", HOST), ("0.0.0.0/0", "::1"), ("::/0", ""), ("::/0", "no address")],
+)
+def test_an_allow_is_for_the_kind_of_addresses_that_it_names(source: str, host: str) -> None:
+    assert decided(row("Topic:orders", sourceIps=[source]), host=host) is None
 
 
 @pytest.mark.parametrize(
