@@ -52,6 +52,21 @@ REPLICA = (
         ),
     ),
     Mutant(
+        "a-relay-gives-what-is-on-the-retry-topic",
+        ("R18",),
+        (
+            Patch(
+                "cluster.broker.kernel.net.relayed",
+                "    if isinstance(request, PullRequest):\n",
+                "    if isinstance(request, PullRequest) and not request.topic:\n",
+            ),
+        ),
+        tests=(
+            "tests/cluster/broker/test_relay_port.py"
+            "::test_queues_of_a_notification_route_are_empty_and_at_position_0",
+        ),
+    ),
+    Mutant(
         "a-send-in-doubt-is-settled-in-its-own-term",
         ("S8",),
         (

@@ -10,7 +10,7 @@ drops that queue and shares out the queues anew. Before it pulls from the queue 
 the topic's route, since that broker name has no id 0, and what it finds counts for all topics.
 
 To share out queues it asks an address for the members of its group: of a broker name that it draws
-from the route's list. The dead leader's is in it, once in eight, since the other one is repeated.
+from the route's list. The dead leader's is in it, once in 16, since the other one is repeated.
 
 Every member needs such a queue, and members have to agree on the queues that messages come to.
 Queues are cut into contiguous ranges, the real ones first, so where there is one real queue the
@@ -33,7 +33,7 @@ from cluster.protocol.route import TopicRoute as Route
 NOTIFY_PREFIX = "~2@"
 """Of the name with the queues that are always empty."""
 
-LISTED = 7
+LISTED = 15
 """How often its addresses are listed. Clients keep them by name, so that costs no connection."""
 
 QUEUES_MIN = 8

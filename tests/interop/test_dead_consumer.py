@@ -27,6 +27,9 @@ pytestmark = pytest.mark.long
 
 SENDERS, PAUSE_MS = 4, 20
 TOPIC = "DeadC"
+REBALANCE_SECONDS = 20.0
+# A pause of 3 s after an error, and what came before it.
+GAP_SECONDS_MAX = 5.0
 
 
 def killed_once(local: LocalCluster, program: Program, began_ms: int) -> dict[str, Any]:
@@ -49,7 +52,8 @@ def run_kills(
     arguments = [local.nameserver, TOPIC, str(SENDERS), str(PAUSE_MS), str(members)]
     with started([*command, *arguments], home) as program:
         began_ms = program.until(lambda counts: counts["received"] > 0)["began_ms"]
-        time.sleep(LOOK_SECONDS)  # a client that just starts shares out queues after 20 s
+        # A group that is new has its notification route from its second look on, after 20 s more.
+        time.sleep(LOOK_SECONDS + REBALANCE_SECONDS)
         seen = [killed_once(local, program, began_ms) for _ in range(KILLS)]
         return seen, program.ask("stop")
 
@@ -79,4 +83,4 @@ def test_dead_consumer(
     if not notified:
         assert all(one["gap_ms"] > 15_000 for one in seen), "the test can tell"
         return
-    assert all(one["gap_ms"] < 10_000 for one in seen)
+    assert all(one["gap_ms"] < 1000 * GAP_SECONDS_MAX for one in seen)

@@ -65,8 +65,11 @@ class World:
         self._heap: list[tuple[float, int, Steps]] = []
         self._number = itertools.count()
         self.registry, self.relays, self.faulty_max = Registry(), relays, faulty_max
+        self.topics = Registration({TOPIC: TopicConfig(TOPIC, QUEUES, QUEUES)}, 1)
         self.nodes = [Node(f"n{number}") for number in range(nodes)]
         self.groups = [Group(f"broker-{letter}") for letter in "abc"[:groups]]
+        self.between_faults = (3.0, 15.0)
+        self.notified_groups: str | None = None
         self.acked: list[int] = []
         self.failed: list[tuple[float, int]] = []
         self.asked = 0
@@ -131,15 +134,16 @@ class World:
             node_id=node.name,
             relay_addr=address(group, node).replace(":1", ":2"),
             living_nodes=living if leads else None,
+            serves_notify=True,
+            notified_groups=self.notified_groups if leads else None,
         )
-        topics = Registration({TOPIC: TopicConfig(TOPIC, QUEUES, QUEUES)}, 1)
         delay = self.random.uniform(0.001, 0.03)
-        self.at(delay, lambda: self._taken(request, topics))
+        self.at(delay, lambda: self.taken(request))
 
-    def _taken(self, request: RegisterBrokerRequest, topics: Registration) -> None:
+    def taken(self, request: RegisterBrokerRequest) -> None:
         group = next(group for group in self.groups if group.name == request.broker_name)
         if request.term == group.term:  # an older leader is refused by the registry; not the point
-            self.registry.register(request, topics, self.now)
+            self.registry.register(request, self.topics, self.now)
 
     def registrations(self) -> Steps:
         while True:  # until the world ends
@@ -153,7 +157,7 @@ class World:
 
     def faults(self) -> Steps:
         while self.now < self.ends_at:
-            yield self.random.uniform(3.0, 15.0)
+            yield self.random.uniform(*self.between_faults)
             faulty = [node for node in self.nodes if not node.is_well]
             if len(faulty) < self.faulty_max and self.now - self.changed_at > STEADY_SECONDS:
                 leaders = [group.leader for group in self.groups if group.leader is not None]

@@ -59,7 +59,7 @@ def test_a_retry_topic_has_a_readable_name_of_followers_without_id_0() -> None:
     assert addresses(three()) == {"b": {"n0:1", "n1:1", "n2:1"}, "~2@b": {"n1:2", "n2:2"}}
     (name, *others) = [one for one in route.brokers if one.broker_name == "~2@b"]
     assert name.leader is None
-    assert others == [name] * 6, "asked for members seven times of eight"
+    assert others == [name] * 14, "asked for members fifteen times of sixteen"
     (queues,) = [one for one in route.queues if one.broker_name == "~2@b"]
     assert (queues.perm, queues.read_queue_count, queues.write_queue_count) == (
         PERM_READ,
