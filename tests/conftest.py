@@ -16,6 +16,7 @@ import gc
 import itertools
 import os
 import signal
+import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,7 +41,7 @@ hypothesis.settings.register_profile(
     "suite", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("suite")
-pytest_plugins = ("tests.layer_report",)
+pytest_plugins = ("tests.cpu_report", "tests.layer_report")
 _IN_CI = os.environ.get("CI") == "true"
 _hosts = itertools.count()
 
@@ -166,6 +167,14 @@ def _descriptors_are_given_back(request: pytest.FixtureRequest) -> Iterator[None
 def _open_descriptors() -> int:
     folder = Path("/proc/self/fd")
     return sum(1 for _ in folder.iterdir()) if folder.exists() else 0
+
+
+@pytest.fixture
+def on_disk() -> Iterator[Path]:
+    """A new folder on the disk, also where other tests' files are in memory (scratch.py)."""
+    where = os.environ.get("DLEDGER_TEST_DISK")
+    with tempfile.TemporaryDirectory(prefix="dledger-", dir=where) as folder:
+        yield Path(folder)
 
 
 @pytest.fixture(scope="session")

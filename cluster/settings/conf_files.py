@@ -9,6 +9,7 @@ python -m cluster.settings.conf_files --check   exit 1 and say which is not curr
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from cluster.metrics.page import metrics_md
@@ -72,30 +73,35 @@ def render(title: str, values: dict[str, dict[str, object]], steps: str = "") ->
     return HEADER.format(title=title, steps=steps) + "\n".join(sections)
 
 
-def files() -> dict[str, str]:
-    """Path below the project's root → text."""
-    return {
-        "conf/broker.toml": render("One broker node: all settings.", {}),
-        "conf/broker-of-three.toml": render(
-            "Node n0 of a group of three, one node per machine.", THREE_NODES, STEPS_OF_THREE
-        ),
-        "conf/prometheus.yml": prometheus_yml(),
-        "conf/grafana-dashboard.json": grafana_json(),
-        "conf/prometheus-alerts.yml": alerts_yml(),
-        "docs/metrics.md": metrics_md(),
-        "docs/reference/api.md": api_md(),
-        "docs/reference/commands.md": commands_md(),
-        "docs/reference/errors.md": errors_md(),
-        "docs/reference/measuring.md": measuring_md(),
-        "docs/reference/settings.md": settings_md(),
-        RUNBOOKS: runbooks_md(),
-    }
+def _broker_toml() -> str:
+    return render("One broker node: all settings.", {})
+
+
+def _broker_of_three_toml() -> str:
+    return render("Node n0 of a group of three, one node per machine.", THREE_NODES, STEPS_OF_THREE)
+
+
+#: Path below the project's root → what makes its text.
+FILES: Mapping[str, Callable[[], str]] = {
+    "conf/broker.toml": _broker_toml,
+    "conf/broker-of-three.toml": _broker_of_three_toml,
+    "conf/prometheus.yml": prometheus_yml,
+    "conf/grafana-dashboard.json": grafana_json,
+    "conf/prometheus-alerts.yml": alerts_yml,
+    "docs/metrics.md": metrics_md,
+    "docs/reference/api.md": api_md,
+    "docs/reference/commands.md": commands_md,
+    "docs/reference/errors.md": errors_md,
+    "docs/reference/measuring.md": measuring_md,
+    "docs/reference/settings.md": settings_md,
+    RUNBOOKS: runbooks_md,
+}
 
 
 def main() -> int:
     stale = []
-    for name, text in files().items():
-        path = ROOT / name
+    for name, make in FILES.items():
+        path, text = ROOT / name, make()
         if "--check" in sys.argv[1:]:
             if not path.exists() or path.read_text(encoding="utf-8") != text:
                 stale.append(str(path))

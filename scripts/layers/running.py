@@ -28,6 +28,8 @@ SHOWN_OF_PASSED, SHOWN_OF_FAILED, LINE_CHARACTERS_MAX = 4, 60, 300
 #: What a step that others wait for may take; then it is ended, so that the run has an end.
 LAYER_SECONDS_MAX = 3600
 COUNTS_VARIABLE = "DLEDGER_COUNTS"
+#: Where the disk is, for tests whose subject it is (tests/conftest.py: on_disk).
+DISK_VARIABLE = "DLEDGER_TEST_DISK"
 
 
 class Runner:
@@ -115,7 +117,11 @@ class Runner:
             return _of_gate(layer, code, last)
         with tempfile.TemporaryDirectory(prefix="counts-", dir=ROOT / ".tools") as folder:
             report = Path(folder) / "counts.json"
-            variables = {"TMPDIR": str(scratch), COUNTS_VARIABLE: str(report)}
+            variables = {
+                "TMPDIR": str(scratch),
+                DISK_VARIABLE: tempfile.gettempdir(),
+                COUNTS_VARIABLE: str(report),
+            }
             code = self._execute(layer, variables, scratch / "output.txt" if layer.beside else None)
             if layer.beside:
                 _show_end(scratch / "output.txt", code)

@@ -1,4 +1,4 @@
-"""The folder that a layer's tests write in: on the disk, or in memory when asked.
+"""The folder that a layer's tests write in: on the disk, or in memory.
 
 In memory a sync costs nothing, and tests sync at every step of every node. A run that is killed
 leaves its folder there, so the next one removes it; what failed tests left moves to the disk.
@@ -15,7 +15,7 @@ import psutil
 
 from scripts.layers.machine import MEMORY_FREE_MIN
 
-#: The variable that asks for it: `dledger doctor` warns of a store in memory, so it is no default.
+#: The variable that says no to it, with "0".
 ASKED = "DLEDGER_TEST_MEMORY"
 #: Where Linux has a file system in memory.
 MEMORY = Path("/dev/shm")
@@ -27,10 +27,10 @@ _PREFIX = "dledger-"
 def make(*, in_memory: bool = False) -> Path:
     """A new folder.
 
-    `in_memory`: there, if ASKED is 1, the suite's files have room, and besides them twice the
-    memory is free that a run asks for.
+    `in_memory`: there, if the suite's files have room, besides them twice the memory is free that a
+    run asks for, and ASKED is not 0.
     """
-    if in_memory and os.environ.get(ASKED) == "1" and _memory_has_room():
+    if in_memory and os.environ.get(ASKED) != "0" and _memory_has_room():
         return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=MEMORY))
     return Path(tempfile.mkdtemp(prefix=_PREFIX))
 

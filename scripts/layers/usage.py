@@ -12,7 +12,8 @@ another run of this checkout)."""
 _ENVIRONMENT = """\
   CI=true                     installs what tests need and fails those that are skipped as "needs …"
   TMPDIR=DIR                  where tests write; a whole run needs 6 GiB there, the long layers 12
-  DLEDGER_TEST_MEMORY=1       the suite writes to memory (/dev/shm) where 7 GiB of it are free
+  DLEDGER_TEST_MEMORY=0       the suite writes to the disk, also where 7 GiB of memory are free
+  DLEDGER_TEST_CPU=N          says which N files and folders of tests took the most processor time
   DLEDGER_EVIDENCE=DIR        where long runs keep what they found, else
                               ~/.local/state/dledger/evidence
   DLEDGER_NO_UV=1, PYTHON=P   for the first run, which makes .venv: without uv, with this Python"""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.settings.conf_files import ROOT, files
+from cluster.settings.conf_files import FILES, ROOT
 from cluster.settings.docs import describe
 from cluster.settings.node import SECTIONS, build_node, read_node
 from cluster.settings.settings import SettingsError
@@ -16,14 +16,14 @@ def test_every_setting_is_documented(name: str) -> None:
     assert not silent, f"[{name}] says nothing about {silent}"
 
 
-@pytest.mark.parametrize("name", files())
+@pytest.mark.parametrize("name", FILES)
 def test_conf_is_current(name: str) -> None:
     written = (ROOT / name).read_text(encoding="utf-8")
-    assert written == files()[name], "run scripts/gen-conf"
+    assert written == FILES[name](), "run scripts/gen-conf"
 
 
 def test_every_setting_stands_in_the_file() -> None:
-    text = files()["conf/broker.toml"]
+    text = FILES["conf/broker.toml"]()
     for kind in SECTIONS.values():
         for doc in describe(kind):
             assert f"\n# {doc.name} =" in text

@@ -16,12 +16,12 @@ from scripts.layers.plan import LONG, SUITE
 
 @pytest.fixture
 def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that stands in for the file system in memory, which is asked for."""
+    """A folder that stands in for the file system in memory."""
     folder = tmp_path / "memory"
     folder.mkdir()
     monkeypatch.setattr(scratch, "MEMORY", folder)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setenv(scratch.ASKED, "1")
+    monkeypatch.delenv(scratch.ASKED, raising=False)
     return folder
 
 
@@ -39,11 +39,11 @@ def test_folder_is_in_memory_where_there_is_room(
     assert scratch.make().parent == memory.parent
 
 
-def test_folder_is_on_the_disk_unless_memory_is_asked_for(
+def test_folder_is_on_the_disk_when_memory_is_refused(
     memory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scratch, "_memory_has_room", lambda: True)
-    monkeypatch.delenv(scratch.ASKED)
+    monkeypatch.setenv(scratch.ASKED, "0")
     assert scratch.make(in_memory=True).parent == memory.parent
 
 
