@@ -90,7 +90,7 @@ async def test_a_broker_closes_who_never_reads(brokers: Any) -> None:
 async def test_a_name_server_closes_who_never_reads(new_address: Callable[[], str]) -> None:
     """Short questions with long answers: what is not read is not even made."""
     question, size = {"namespace": "N", "key": "k"}, 400_000
-    server = NameServer(new_address(), 9876, warm_up_seconds=0, idle_seconds_max=2.0)
+    server = NameServer(new_address(), 9876, warm_up_seconds=0, idle_seconds_max=limit(2.0))
     async with server:
         asker = await RawClient.connect(server.address)
         put = await asker.ask(RequestCode.PUT_KV_CONFIG, {**question, "value": "v" * size})
