@@ -22,7 +22,7 @@ from dledger.core.types import HardState, NodeId
 from dledger.durable import hard_state
 from dledger.durable.double_slot import SLOT_SIZE, decode_slot
 from dledger.errors import MalformedFrame, PeerRefused
-from dledger.membership.handshake import Dialler, Lane, Member
+from dledger.membership.handshake import Dialler, LinkKind, Member
 from dledger.membership.proof import NONCE_SIZE
 from dledger.runtime.inbound import Inbound
 from dledger.runtime.owned import Owned
@@ -137,7 +137,7 @@ class StandIn:
         self, voter: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         nonce = os.urandom(NONCE_SIZE)
-        dialler = Dialler(self.me, NodeId(voter), Lane.CONTROL, self.secret, nonce, _anybody)
+        dialler = Dialler(self.me, NodeId(voter), LinkKind.CONTROL, self.secret, nonce, _anybody)
         writer.write(dialler.start())
         decoder = FrameDecoder()
         while dialler.peer is None:  # bounded by the caller's time-out

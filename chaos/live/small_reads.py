@@ -74,13 +74,13 @@ def _whole_files_of(folder: Path) -> None:
 
 
 def _entries_of(folder: Path) -> None:
-    repaired = ColdReader._mend
+    repaired = ColdReader._rewrite_slots
 
     def repair(self: ColdReader, index: int) -> RecordHeader:
         _write(folder, {"file": INDEX, "entry": index})
         return repaired(self, index)
 
-    _set(ColdReader, "_mend", repair)
+    _set(ColdReader, "_rewrite_slots", repair)
 
 
 def rows_of(folder: Path, name: str) -> list[dict[str, Any]]:

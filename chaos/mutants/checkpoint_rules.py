@@ -92,7 +92,7 @@ CHECKPOINTS = (
         "delay.delayed",
         '        return base64.b64encode(b"".join(self._waiting.values())).decode()',
         '        return base64.b64encode(b"".join(\n'
-        "            row for row in self._waiting.values() if _ROW.unpack(row)[1] != TIMER_LANE\n"
+        "            row for row in self._waiting.values() if _ROW.unpack(row)[1] != TIMER_LEVEL\n"
         "        )).decode()",
     ),
     _without(

@@ -46,14 +46,14 @@ GENERATIONS = (
     _mutant(
         "generations-that-were-met-are-forgotten-by-a-start",
         "membership.generations",
-        "            NodeId(peer): (int(life), Generation(int(number), int(token)))\n",
+        "            NodeId(peer): (int(incarnation), Generation(int(number), int(token)))\n",
         "            NodeId(peer): (0, Generation(int(number), int(token)))\n",
         _KEPT + "test_what_was_met_is_remembered_across_starts_by_life",
     ),
     _mutant(
         "a-late-word-takes-a-generation-back",
         "membership.generations",
-        "        if generation.number <= self.met(peer, life).number:\n            return\n",
+        "        if generation.number <= self.met(peer, incarnation).number:\n            return\n",
         "",
         _KEPT + "test_what_was_met_is_remembered_across_starts_by_life",
     ),

@@ -21,7 +21,7 @@ MEMBERSHIP = (
         ("R6", "S7"),
         _core(
             "configuration",
-            "    before = _pinned(configuration, lives)\n",
+            "    before = _pinned(configuration, incarnations)\n",
             "    before = configuration\n",
         ),
         tests=(_TESTS + "test_a_change_pins_the_lives_that_the_leader_has_met",),

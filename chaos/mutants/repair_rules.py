@@ -84,7 +84,7 @@ REPAIR = (
         ("D8", "R1"),
         _one(
             "dledger.log.recovery",
-            "        known = marked_end(data, slots, mark) if options.mended else None\n",
+            "        known = marked_end(data, slots, mark) if options.repairable else None\n",
             "        known = marked_end(data, slots, mark)\n",
         ),
         tests=(
@@ -152,8 +152,8 @@ REPAIR = (
         ("D8",),
         _one(
             "dledger.log.recovery",
-            "        if not options.mended or data.start != begin:\n",
-            "        if not options.mended or slots.read(cold.first) is None:\n",
+            "        if not options.repairable or data.start != begin:\n",
+            "        if not options.repairable or slots.read(cold.first) is None:\n",
         ),
         tests=(_START + "test_a_record_that_rots_while_its_slot_is_gone[first]",),
     ),
@@ -174,7 +174,7 @@ REPAIR = (
         ("D7",),
         _one(
             "dledger.log.log_flush",
-            "        self._files.slots.write(first, slots)\n        self._slots_mended = True\n",
+            "        self._files.slots.write(first, slots)\n        self._slots_repaired = True\n",
             "        self._files.slots.write(first, slots)\n",
         ),
         tests=("tests/dledger/log/test_slots.py::test_mended_slots_are_synced_by_the_next_mark",),
@@ -277,7 +277,7 @@ REPAIR = (
     Mutant(
         "a-node-alone-makes-files-again",
         ("D8",),
-        _one("dledger.log.recovery", "    if options.refilled:\n", "    if options.mended:\n"),
+        _one("dledger.log.recovery", "    if options.refilled:\n", "    if options.repairable:\n"),
         tests=(_START + "test_a_node_alone_does_not_make_files_again",),
     ),
 )

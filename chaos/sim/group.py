@@ -23,7 +23,7 @@ from dledger.durable.configurations import Codec, ConfigurationFile
 from dledger.membership.handshake import Member
 from dledger.membership.incarnations import KnownPeers
 from dledger.membership.members import decode_configuration, encode_configuration
-from dledger.membership.roster import ANSWER_TYPES, Life, Roster
+from dledger.membership.roster import ANSWER_TYPES, NodeIncarnation, Roster
 from dledger.wire.frames import FrameDecoder, FrameType
 
 _HEAD = struct.Struct(">2sHIq")
@@ -64,7 +64,7 @@ def decoder_of(decoders: Decoders, pipe: Pipe) -> FrameDecoder:
 class SimGroup:
     """`dledger.replica.ports.Configurations` of one process, and its roster."""
 
-    def __init__(self, disk: SimDisk, storage: Storage, me: Life) -> None:
+    def __init__(self, disk: SimDisk, storage: Storage, me: NodeIncarnation) -> None:
         self._file = ConfigurationFile(disk, FOLDER, storage.log, _CODEC, staging=STAGING)
         self.roster = Roster(KnownPeers(disk, FOLDER), me)
 

@@ -187,8 +187,8 @@ class Churn:
         leader: SimNode, change: Change, done: Callable[[DledgerError | None], None]
     ) -> None:
         if leader.replica is not None and leader.group is not None:
-            lives = leader.group.roster.lives()
-            leader.replica.change_members(change, done, leader.now, lives)
+            incarnations = leader.group.roster.incarnations()
+            leader.replica.change_members(change, done, leader.now, incarnations)
 
     def settled(self) -> bool:
         """True if no member is joining or returning and no lost disk awaits its readmission."""
@@ -248,11 +248,11 @@ class MemberWatch:
         """Returns the voters with a disk that the group does not know: the machine has another
         incarnation than the configuration names."""
         first = {node.id: node.index + 1 for node in self._nodes}
-        lives = {node.id: node.incarnation for node in self._nodes}
+        incarnations = {node.id: node.incarnation for node in self._nodes}
         return {
             member.node_id
             for member in group.members
-            if lives[member.node_id] != (member.incarnation or first[member.node_id])
+            if incarnations[member.node_id] != (member.incarnation or first[member.node_id])
         }
 
     def splits(self) -> list[str]:

@@ -29,8 +29,8 @@ from dledger.core.messages import AppendReply as AppendAnswer
 from dledger.core.types import Index, NodeId, Role
 from dledger.errors import DledgerError, MalformedFrame, RangeRejected
 from dledger.membership.handshake import Member
-from dledger.membership.roster import Life
-from dledger.repair.repair import MendSettings
+from dledger.membership.roster import NodeIncarnation
+from dledger.repair.repair import RepairSettings
 from dledger.replica.ports import SyncWork
 from dledger.replica.replica import Replica
 from dledger.wire.messages import decode, encode
@@ -92,7 +92,7 @@ class SimNode(MachineClock):
         self.group: SimGroup | None = None
         self.used = self.trims = False
         self.draw_incarnation: Callable[[], int] | None = None
-        self.mend: MendSettings | None = None
+        self.mend: RepairSettings | None = None
         self._names = [NodeId(f"n{number}") for number in range(self.machines)]
         self._numbers = {name: number for number, name in enumerate(self._names)}
         log, first = options.log, self._names[: options.nodes]
@@ -126,7 +126,7 @@ class SimNode(MachineClock):
         try:
             log, draw = self.options.log, self.draw_incarnation
             storage = open_storage(self.disk, log, lambda: self.now, draw, repairs=bool(self.mend))
-            me = Life(self.id, self.incarnation)
+            me = NodeIncarnation(self.id, self.incarnation)
             self.group = None if self.incarnations is None else SimGroup(self.disk, storage, me)
         except PowerCut:
             self.crash(power=self.disk.fuse_power)
@@ -153,7 +153,7 @@ class SimNode(MachineClock):
             initial=states.initial_of(storage),
             configurations=self.group,
             prefix=states.prefix_of(self.machine, storage, folder),
-            mend=self.mend,
+            repair_settings=self.mend,
         )
         if self.group is not None:
             self.group.roster.live_leader = self.replica.node.live_leader

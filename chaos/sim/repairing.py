@@ -6,13 +6,13 @@ from typing import Any
 
 from chaos.sim.node import NEVER, SimNode
 from chaos.sim.watched import WatchedNode
-from dledger.repair.repair import MendSettings
+from dledger.repair.repair import RepairSettings
 from dledger.replica.ports import SyncWork
 
 #: The whole of these small logs is read within a second, and again a second later.
-SETTINGS = MendSettings(bytes_per_second=1 << 20, piece_bytes=4096, first_after=0.2, pause=1.0)
+SETTINGS = RepairSettings(bytes_per_second=1 << 20, piece_bytes=4096, first_after=0.2, pause=1.0)
 #: The same beside all else that a seed has to do: a third of the passes, in larger pieces.
-SELDOM = MendSettings(bytes_per_second=1 << 20, piece_bytes=16384, first_after=0.2, pause=3.0)
+SELDOM = RepairSettings(bytes_per_second=1 << 20, piece_bytes=16384, first_after=0.2, pause=3.0)
 #: Between two looks at what is due.
 PAUSE_MIN = 0.001
 

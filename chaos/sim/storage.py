@@ -78,7 +78,7 @@ def open_storage(
         begin_anew_if_lost(disk, FOLDER, draw_incarnation)
     hard = HardStateFile.open(disk, FOLDER, mirrors)
     forgets = draw_incarnation is not None and hard.state.forgot
-    settings = replace(log_options(options), mended=repairs, forgets=forgets)
+    settings = replace(log_options(options), repairable=repairs, forgets=forgets)
     log = FileLog.open(disk, FOLDER, settings, clock=clock, mirrors=mirrors)
     return Storage(log, hard)
 

@@ -57,7 +57,7 @@ class NumbersSeen:
 
     def __init__(self, table: ProducerTable, runs_max: int, store_ms: int) -> None:
         self._table = table
-        self._one_by_one = not table.has_room(runs_max, runs_max, store_ms + BATCH_MS_MAX)
+        self._one_by_one = not table.has_capacity(runs_max, runs_max, store_ms + BATCH_MS_MAX)
         self._runs: dict[tuple[bytes, bytes, int], Run] = {}
         self._done: list[Run] = []
 

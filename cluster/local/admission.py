@@ -6,7 +6,7 @@
     replace, new name    add, wait as above, then remove the dead one: the group is never smaller
                          than it was, and what fails on the way has changed nothing
 
-The member in the group is this node only in this node's life (incarnation): another of its name is
+The member in the group is this node only in this incarnation: another of its name is
 somebody else.
 """
 
@@ -127,20 +127,20 @@ async def take_in(admin: Admin, seat: Seat, node: BrokerNode) -> None:
 
     Raises AdmissionError, and InvalidRequest when the group refuses for good.
     """
-    life = node.parts.log.driver.hard.state.incarnation
-    await _enter(admin, seat, life, lambda: refusal(node))
-    await _become(admin, seat, life)
+    incarnation = node.parts.log.driver.hard.state.incarnation
+    await _enter(admin, seat, incarnation, lambda: refusal(node))
+    await _become(admin, seat, incarnation)
     if seat.instead_of:
         await _remove(admin, seat)
 
 
-async def _enter(admin: Admin, seat: Seat, life: int, refused: Callable[[], str]) -> None:
+async def _enter(admin: Admin, seat: Seat, incarnation: int, refused: Callable[[], str]) -> None:
     loop = asyncio.get_running_loop()
     end = loop.time() + CALL_SECONDS_MAX
     while True:  # ends when it is in, is refused, or in time
         try:
             row = member_of(await admin.members(seat.broker), seat.node)
-            if row is None or row["incarnation"] != life:
+            if row is None or row["incarnation"] != incarnation:
                 await admin.change_members(seat.broker, seat.kind, seat.node)
             _log.info("%s is in %s and is sent the log", seat.node, seat.broker)
             return
@@ -157,7 +157,7 @@ async def _enter(admin: Admin, seat: Seat, life: int, refused: Callable[[], str]
         await asyncio.sleep(POLL_SECONDS)
 
 
-async def _become(admin: Admin, seat: Seat, life: int) -> None:
+async def _become(admin: Admin, seat: Seat, incarnation: int) -> None:
     """Wait until the node has its final standing, without a limit, since logs may be long."""
     while True:  # ends when it is, or was removed again
         try:
@@ -166,7 +166,7 @@ async def _become(admin: Admin, seat: Seat, life: int) -> None:
             if not error.retriable:
                 raise
         else:
-            if row is None or row["incarnation"] != life:
+            if row is None or row["incarnation"] != incarnation:
                 raise AdmissionError(
                     f"{seat.node} was taken out of {seat.broker} again before it had the log"
                 )

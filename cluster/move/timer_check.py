@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from cluster.core.apply import AppliedState
-from cluster.core.delay.delayed import TIMER_LANE
+from cluster.core.delay.delayed import TIMER_LEVEL
 from commitlog.files.system import FileSystem
 from commitlog.records.names import TIMER_TOPIC
 from commitlog.store.layout import StoreLayout
@@ -33,7 +33,7 @@ def write_timer_check(state: AppliedState, out: Path, files: FileSystem) -> None
     if not end:
         return
     delayed = state.delayed
-    offset = delayed.first_offsets().get(TIMER_LANE, end)
+    offset = delayed.first_offsets().get(TIMER_LEVEL, end)
     read_ms = min(delayed.first_wheel_ms(), state.store_ms)
     data = _NUMBERS.pack(read_ms, 0, offset, offset, 0, state.store_ms, 1)
     layout = StoreLayout(out)

@@ -49,7 +49,7 @@ class DerivedSync:
     def run(self) -> None:
         """Sync every derived file, then write the mark."""
         self.sync_queues()
-        self.make_room()
+        self.allocate_blocks()
         self.sync_index()
         self.write_mark()
 
@@ -58,11 +58,11 @@ class DerivedSync:
         for task in self._tasks:
             task.run()
 
-    def make_room(self) -> None:
+    def allocate_blocks(self) -> None:
         """Blocks for what `sync_index` writes. Without room (ENOSPC) nothing is written: the owner
         tells `DerivedFiles.again`."""
         if self.index is not None:
-            self.index.make_room()
+            self.index.allocate_blocks()
 
     def sync_index(self) -> None:
         """An error leaves it unknown what is on disk."""
@@ -293,7 +293,7 @@ class DerivedFiles:
             self._index_time_ms = max(self._index_time_ms, task.index.full_time_ms)
 
     def again(self, task: DerivedSync) -> None:
-        """`task.make_room` found no room: the next sync does what this one did not."""
+        """`task.allocate_blocks` found no room: the next sync does what this one did not."""
         if self.index is not None and task.index is not None:
             self.index.again(task.index)
 

@@ -28,7 +28,7 @@ def reserve(file: File) -> int:
     return (next_step(file) - file.allocated) // 2
 
 
-def make_room(file: File, end: int, *, derived: bool = False) -> None:
+def allocate_blocks(file: File, end: int, *, derived: bool = False) -> None:
     """Before a write up to `end`. Raises OSError (ENOSPC); then nothing may be written."""
     if end <= file.allocated:
         return

@@ -2,11 +2,11 @@
 
 Source: docs/spec/store.md 4.
 
-Entries are written at once, one `pwrite` per batch, into blocks that `make_room` got before. The
-slots of the newest file are held in memory (RocketMQ's default: 20 MB, taken as it is touched) and
-go to the file when the index is synced: blocks for all that changed, header, sync, slots, sync. So
-a header that says what the dispatch mark says vouches for the slots, and a file on disk reads as a
-whole, somewhat older index.
+Entries are written at once, one `pwrite` per batch, into blocks that `allocate_blocks` got before.
+The slots of the newest file are held in memory (RocketMQ's default: 20 MB, taken as it is touched)
+and go to the file when the index is synced: blocks for all that changed, header, sync, slots, sync.
+So a header that says what the dispatch mark says vouches for the slots, and a file on disk reads
+as a whole, somewhat older index.
 
 What a crash may leave: entries behind the count (ignored), and with a header younger than the mark
 slots of any age: `keep` makes them anew from the entries, which are never changed once written.
@@ -119,7 +119,7 @@ class IndexFile:
         """How many more entries fit."""
         return self._geometry.entries - self.header.next_ordinal
 
-    def make_room(self, count: int) -> None:
+    def allocate_blocks(self, count: int) -> None:
         """Get blocks for the next `count` entries, as far as they fit.
 
         Raises OSError (ENOSPC); then nothing has changed.
@@ -141,7 +141,7 @@ class IndexFile:
     def put(self, hashes: Sequence[int], positions: Sequence[int], times_ms: Sequence[int]) -> int:
         """Insert keys in order until the file is full; return how many went in.
 
-        Key hash, position of the message and its store time run in parallel. `make_room` came
+        Key hash, position of the message and its store time run in parallel. `allocate_blocks` came
         before. Raises OSError; then the file is not to be used until it is opened again.
         """
         if self.left < len(hashes):
@@ -349,7 +349,7 @@ class IndexFile:
 
 
 class IndexSync:
-    """Slots and header as they were at one moment; `make_room`, then `run`, from any thread.
+    """Slots and header as they were at one moment; `allocate_blocks`, then `run`, from any thread.
 
     `pages`: of the slots, first and behind the last; `remade`: the slots in the file are of no use.
     """
@@ -366,7 +366,7 @@ class IndexSync:
         self._file, self.pages, self._slots, self._header = file, pages, slots, header
         self.remade = remade
 
-    def make_room(self) -> None:
+    def allocate_blocks(self) -> None:
         """Get blocks for all that `run` writes. Raises OSError (ENOSPC); nothing is written."""
         self._file.allocate_range(0, HEADER_SIZE)
         for position, data in self._slots:

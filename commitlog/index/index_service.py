@@ -81,7 +81,7 @@ class IndexService:
         assert len(hashes) == len(positions) == len(times_ms)
         count = len(hashes)
         if self.files:
-            self.files[-1].make_room(count)
+            self.files[-1].allocate_blocks(count)
         ahead = self._make_ahead(count - (self.files[-1].left if self.files else 0))
         try:
             while len(hashes):
@@ -99,7 +99,7 @@ class IndexService:
             while count > 0:
                 before = (made or self.files)[-1:]
                 made.append(self._create(before[0].path.name if before else ""))
-                made[-1].make_room(count)
+                made[-1].allocate_blocks(count)
                 count -= made[-1].left
         except OSError:
             for file in made:
@@ -262,10 +262,10 @@ class IndexServiceSync:
         self._fs, self.tasks, self.folders = files, tasks, folders
         self.full_time_ms = full_time_ms
 
-    def make_room(self) -> None:
+    def allocate_blocks(self) -> None:
         """Get blocks for all that `run` writes. Raises OSError (ENOSPC); nothing is written."""
         for _, task in self.tasks:
-            task.make_room()
+            task.allocate_blocks()
 
     def run(self) -> None:
         """Write and sync, oldest file first. Raises OSError."""

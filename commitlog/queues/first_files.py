@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from commitlog.files.allocation import make_room
+from commitlog.files.allocation import allocate_blocks
 from commitlog.files.system import File
 from commitlog.queues.consume_queue import ConsumeQueue
 from commitlog.queues.queue_entry import ENTRY_SIZE
@@ -45,7 +45,7 @@ class FirstFiles:
                 for queue in self._queues:
                     file = queue.log.create_next()
                     self._made.append(file)
-                    make_room(file, ENTRY_SIZE, derived=True)
+                    allocate_blocks(file, ENTRY_SIZE, derived=True)
             except OSError as error:
                 self._error = error
 

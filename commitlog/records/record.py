@@ -66,6 +66,6 @@ def chain(previous_chain_crc: int, head36: bytes | memoryview, body_crc: int) ->
     return crc32(U32.pack(body_crc), crc32(head36, crc32(U32.pack(previous_chain_crc))))
 
 
-def room(size: int, left: int) -> bool:
+def record_fits(size: int, left: int) -> bool:
     """May a record of `size` bytes be placed where `left` bytes remain in the file?"""
     return size + BLANK_SIZE <= left

@@ -28,7 +28,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from commitlog.errors import StoreLayoutError
-from commitlog.files.allocation import make_room
+from commitlog.files.allocation import allocate_blocks
 from commitlog.files.system import Buffer, File, FileSystem
 from commitlog.segments.next_file import NAME_DIGITS, NextFile
 from commitlog.segments.segment import Segment
@@ -308,14 +308,14 @@ class SegmentLog:
         """Write `data` at `position`, across files; they must exist (`ensure`). Raises OSError."""
         segment = self._find(position)
         if position + len(data) <= segment.end:
-            self._make_room(segment, position + len(data))
+            self._allocate_blocks(segment, position + len(data))
             segment.file.pwrite(data, position - segment.start)
             return
         rest = memoryview(data)
         while rest:
             segment = self._find(position)
             step = min(len(rest), segment.end - position)
-            self._make_room(segment, position + step)
+            self._allocate_blocks(segment, position + step)
             segment.file.pwrite(rest[:step], position - segment.start)
             rest = rest[step:]
             position += step
@@ -325,16 +325,16 @@ class SegmentLog:
         segment = self._find(position)
         end = position + sum(map(len, parts))
         if end <= segment.end:
-            self._make_room(segment, end)
+            self._allocate_blocks(segment, end)
             segment.file.pwritev(parts, position - segment.start)
             return
         for part in parts:
             self.pwrite(part, position)
             position += len(part)
 
-    def _make_room(self, segment: Segment, end: int) -> None:
+    def _allocate_blocks(self, segment: Segment, end: int) -> None:
         """Before a write up to `end`. Raises OSError (ENOSPC); then nothing may be written."""
-        make_room(segment.file, end - segment.start, derived=not self._durable)
+        allocate_blocks(segment.file, end - segment.start, derived=not self._durable)
         self._dirty[segment.start] = segment
 
     def view(self, position: int, size: int) -> memoryview:

@@ -63,7 +63,7 @@ class CommitLog:
         if total + BLANK_SIZE > self.log.file_size:
             raise MessageTooLarge("record", total, self.log.file_size - BLANK_SIZE)
         store_ms = max(now_ms, self.store_timestamp_ms)
-        self._make_room(total)
+        self._allocate_blocks(total)
         try:
             positions: list[int] = []
             at = self.end
@@ -79,7 +79,7 @@ class CommitLog:
         self.end, self.store_timestamp_ms = at, store_ms
         return positions
 
-    def _make_room(self, size: int) -> None:
+    def _allocate_blocks(self, size: int) -> None:
         if self.end < self.log.limit:
             left = self.log.left(self.end)
             if size + BLANK_SIZE <= left:

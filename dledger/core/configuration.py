@@ -117,16 +117,16 @@ class Change:
 
 
 def changed(
-    configuration: Configuration, change: Change, lives: Mapping[NodeId, int] | None = None
+    configuration: Configuration, change: Change, incarnations: Mapping[NodeId, int] | None = None
 ) -> Configuration | Reason:
     """The configuration after `change`, or why there is none.
 
-    `lives`: the incarnation of each node that the leader has met; every entry pins them. None
-    where nobody tells lives apart.
+    `incarnations`: the incarnation of each node that the leader has met; every entry pins them.
+    None where incarnations are not told apart.
     """
-    if lives is None:
+    if incarnations is None:
         return _changed(configuration, change)
-    before = _pinned(configuration, lives)
+    before = _pinned(configuration, incarnations)
     after = _changed(before, change)
     if isinstance(after, Configuration) and _unmet(before, change):
         return Reason.UNMET_MEMBER
@@ -151,11 +151,11 @@ def _changed(configuration: Configuration, change: Change) -> Configuration | Re
     return _readmitted(configuration, member, change)
 
 
-def _pinned(configuration: Configuration, lives: Mapping[NodeId, int]) -> Configuration:
+def _pinned(configuration: Configuration, incarnations: Mapping[NodeId, int]) -> Configuration:
     """The same group, each member in the life that was met, where that is known."""
     return Configuration(
         tuple(
-            member._replace(incarnation=member.incarnation or lives.get(member.node_id, 0))
+            member._replace(incarnation=member.incarnation or incarnations.get(member.node_id, 0))
             for member in configuration.members
         )
     )

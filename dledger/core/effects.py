@@ -143,7 +143,7 @@ class TakeState:
 
 
 @value
-class MendingHeard:
+class RepairMessageReceived:
     """A member asks for entries that it lost, or sends some; no rule of Raft is touched."""
 
     message: RangeRequest | RangeReply
@@ -245,7 +245,7 @@ Effect = (
     | ReceiveSnapshot
     | InstallSnapshot
     | TakeState
-    | MendingHeard
+    | RepairMessageReceived
     | CommitAdvanced
     | WrittenAdvanced
     | RoleChanged

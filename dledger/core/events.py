@@ -133,13 +133,13 @@ class TransferRequested:
 class MembershipRequested:
     """Change the group by one step, if this node leads. Answered by `MembershipDone`.
 
-    `lives`: the incarnation of each peer that this node has met; None where nobody tells lives
-    apart.
+    `incarnations`: the incarnation of each peer that this node has met; None where incarnations
+    are not told apart.
     """
 
     change: Change
     change_id: int
-    lives: Mapping[NodeId, int] | None = None
+    incarnations: Mapping[NodeId, int] | None = None
 
 
 @value

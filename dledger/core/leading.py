@@ -129,7 +129,7 @@ def replicate(state: State, peer: NodeId, progress: Progress) -> None:
     elif (
         progress.next > last
         or progress.mode is _SNAPSHOT
-        or not progress.has_room(state.now, config)
+        or not progress.is_window_open(state.now, config)
     ):
         return
     size_max = config.frame_bytes_max

@@ -8,8 +8,8 @@
     leader removed  leads until the entry is committed, counts itself no more, appoints a voter
                     and steps down (4.2.2)
     removed node    is sent the entry once it is committed, so that it knows, and goes quiet
-    lives           each entry pins those that its leader has met: whoever comes in has met nobody,
-                    and would take a life that lost its disk for the one that is meant (R6)
+    incarnations    each entry pins those that its leader has met: a new member has met no peer,
+                    and could take a formatting that lost its disk for the right one (R6)
 
 Who may act without being a voter, because a change that is not committed may still be undone:
 
@@ -120,7 +120,7 @@ def may_vote(state: State) -> bool:
 
 def requested(state: State, event: MembershipRequested) -> bool:
     """Append the changed configuration, or say why not; True when there is one to send."""
-    after = _possible(state, event.change, event.lives)
+    after = _possible(state, event.change, event.incarnations)
     if isinstance(after, Reason):
         state.out.append(MembershipDone(event.change_id, ok=False, reason=after))
         return False
@@ -129,7 +129,7 @@ def requested(state: State, event: MembershipRequested) -> bool:
 
 
 def _possible(
-    state: State, change: Change, lives: Mapping[NodeId, int] | None
+    state: State, change: Change, incarnations: Mapping[NodeId, int] | None
 ) -> Configuration | Reason:
     """The configuration after `change`, or why it cannot be begun now."""
     if state.role is not Role.LEADER:
@@ -140,7 +140,7 @@ def _possible(
         return Reason.LEADER_NOT_READY
     if not _is_settled(state):
         return Reason.CHANGE_IN_PROGRESS
-    after = changed(state.configuration, change, lives)
+    after = changed(state.configuration, change, incarnations)
     if isinstance(after, Reason):
         return after
     if change.kind is ChangeKind.PROMOTE and not _keeps_pace(state, change.node_id):
@@ -243,7 +243,7 @@ def leadership_began(state: State) -> None:
 
 
 def _differing(one: Configuration, other: Configuration) -> list[NodeId]:
-    """Whom a change was about: who came or went, or stands otherwise; lives are pinned besides."""
+    """Nodes that came, went or have another standing; pinned incarnations are not compared."""
     before, after = ({(m.node_id, m.standing) for m in c.members} for c in (one, other))
     return sorted({node for node, _ in before ^ after})
 

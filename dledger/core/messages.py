@@ -1,7 +1,7 @@
 """What nodes say to each other. `wire.py` turns these into frames and back.
 
 The envelope (cluster id, group, sender, its incarnation) belongs to the connection's hello, not to
-each message; `sender` here is filled in from it. Two lanes: `AppendEntries`, its reply and
+each message; `sender` here is filled in from it. Two links: `AppendEntries`, its reply and
 `SnapshotChunk` travel on the bulk connection, all else on the control connection, so that
 heartbeats and votes never queue behind data (L2).
 
@@ -147,7 +147,7 @@ class SnapshotReply:
 
 @value
 class Heartbeat:
-    """Leader → all, on the control lane. `round` counts up; an answer proves leadership then."""
+    """Leader → all, on the control link. `round` counts up; an answer proves leadership then."""
 
     sender: NodeId
     term: Term

@@ -28,7 +28,7 @@ from dledger.core import margin as margins
 from dledger.core import messages as msg
 from dledger.core.config import CoreConfig
 from dledger.core.configuration import Configuration, ConfigurationEntry, of_voters
-from dledger.core.effects import Effect, MendingHeard
+from dledger.core.effects import Effect, RepairMessageReceived
 from dledger.core.log_view import LogView
 from dledger.core.progress import Progress
 from dledger.core.span import Span
@@ -326,8 +326,8 @@ def _damage_noted(state: State, event: ev.DamageNoted) -> None:
         transfer.resign(state)
 
 
-def _mending_heard(state: State, message: msg.RangeRequest | msg.RangeReply) -> None:
-    state.out.append(MendingHeard(message))
+def _repair_message_received(state: State, message: msg.RangeRequest | msg.RangeReply) -> None:
+    state.out.append(RepairMessageReceived(message))
 
 
 def _timer_fired(state: State, _event: ev.TimerFired) -> None:
@@ -392,8 +392,8 @@ _MESSAGES: dict[type, Callable[[State, Any], None]] = {
     msg.VoteRequest: election.vote_requested,
     msg.VoteReply: election.vote_replied,
     msg.TimeoutNow: election.timeout_now,
-    msg.RangeRequest: _mending_heard,
-    msg.RangeReply: _mending_heard,
+    msg.RangeRequest: _repair_message_received,
+    msg.RangeReply: _repair_message_received,
     msg.ReadIndexRequest: reads.request_received,
     msg.ReadIndexReply: reads.reply_received,
     msg.DiskReport: disk.reported,

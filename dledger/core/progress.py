@@ -160,7 +160,7 @@ class Progress:
             self.in_flight_bytes -= in_flight.popleft()[1]
         return news
 
-    def has_room(self, now: float, config: CoreConfig) -> bool:
+    def is_window_open(self, now: float, config: CoreConfig) -> bool:
         """May another range be sent, behind those that are not answered yet?"""
         return (
             len(self.in_flight) < config.window_frames_max

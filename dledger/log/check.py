@@ -24,7 +24,7 @@ from commitlog.records.record import (
     HEADER_SIZE,
     MAGIC_BLANK,
     MAGIC_ENTRY,
-    room,
+    record_fits,
 )
 from dledger.core.types import EntryId, Index, Term, TermRun
 from dledger.errors import RangeRejected
@@ -105,7 +105,7 @@ def check_records(data: memoryview, start: Tail, file_size: int, zero_below: int
         ):
             reason = _what_is_wrong(data, offset, base, last_index, last_term, file_end)
             break
-        if offset != end_of_record and room(size, offset - end_of_record):
+        if offset != end_of_record and record_fits(size, offset - end_of_record):
             reason = f"a blank stands where record {index} had room"
             break
         if end > total:

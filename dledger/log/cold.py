@@ -71,7 +71,7 @@ class ColdReader:
 
     def header(self, index: int) -> RecordHeader:
         """Header of the record `index`; its slot and its place agree. Raises StoreDamaged."""
-        return self.by_slot(index) or self._mend(index)
+        return self.by_slot(index) or self._rewrite_slots(index)
 
     def slot_agrees(self, index: int) -> bool:
         """Does the slot on disk name the record that it points to?"""
@@ -93,7 +93,7 @@ class ColdReader:
         header = unpack_header(self._data.read(slot.position, HEADER_SIZE))
         return header if header.magic == MAGIC_ENTRY and slot.names(header) else None
 
-    def _mend(self, index: int) -> RecordHeader:
+    def _rewrite_slots(self, index: int) -> RecordHeader:
         """Rewrite the slots before and at `index` from the records, verifying each."""
         start = self.known_before(index)
         for piece in scan(self._data, start, self._zero_below, self._data.end):

@@ -1,10 +1,10 @@
 """Records at or below the flush mark that are not what was written, and what is known of them.
 
-A log opens with damage when its owner can mend it (`LogOptions.mended`); else it refuses to start.
-Of a damaged record only its place in the order is certain. Where it ends and what term it has are
-taken from its header where the chain checksum proves that, else from its slot; where neither says
-it, damage reaches to the next record that is found by its own bytes. The log does not open when
-the term of an entry in between cannot be told.
+A log opens with damage when its owner can repair it (`LogOptions.repairable`); else it refuses
+to start. Of a damaged record only its place in the order is certain. Its end and its term are taken
+from its header where the chain checksum proves it, else from its slot; if neither tells them, the
+damage reaches to the next record that is found by its own bytes. The log does not open when the
+term of an entry in between cannot be told.
 """
 
 from __future__ import annotations

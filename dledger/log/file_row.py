@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from commitlog.errors import StoreLayoutError
-from commitlog.files.allocation import make_room, next_step, reserve
+from commitlog.files.allocation import allocate_blocks, next_step, reserve
 from commitlog.files.system import (
     ALLOCATE_STEP,
     Buffer,
@@ -175,7 +175,7 @@ class FileRow:
             self.extend()
         begin = max(begin, self.start)
         for file, offset, size in self.pieces(begin, end - begin):
-            make_room(file, offset + size)
+            allocate_blocks(file, offset + size)
         file, offset = self.file_at(end - 1)
         self._space_end = end - 1 - offset + file.allocated
 
@@ -231,13 +231,13 @@ class FileRow:
         if offset + len(data) <= self.file_size and 0 <= number < len(self._row):  # nearly always
             file = self._row[number]
             if offset + len(data) > file.allocated:
-                make_room(file, offset + len(data))
+                allocate_blocks(file, offset + len(data))
             file.pwrite(data, offset)
             return [file]
         touched: list[File] = []
         done, view = 0, memoryview(data)
         for file, offset, step in self.pieces(position, len(view)):
-            make_room(file, offset + step)
+            allocate_blocks(file, offset + step)
             file.pwrite(view[done : done + step], offset)
             done += step
             touched.append(file)

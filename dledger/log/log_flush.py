@@ -43,7 +43,7 @@ class LogFlush:
         self._mark_due: float | None = None
         self._hint_due: float | None = None
         #: Slots were replaced and are not synced: the next mark does it.
-        self._slots_mended = False
+        self._slots_repaired = False
 
     @property
     def mark(self) -> Mark:
@@ -85,7 +85,7 @@ class LogFlush:
             return None
         if self._mirrors is not None and self._hint_due is None and self._mirrors.stale:
             self._hint_due = self._clock() + MIRROR_DELAY_S
-        if self._slots_mended and self._mark_due is None:
+        if self._slots_repaired and self._mark_due is None:
             self._mark_due = self._clock() + MARK_DELAY_S
         due, hint = self._mark_due, self._hint_due  # asked for after every event: no list is built
         if due is None or hint is None:
@@ -109,8 +109,8 @@ class LogFlush:
             at.failed = True
             raise
         flushed, slots, slot_files = at.flushed, self.mark.slots, list[File]()
-        if self._slots_mended or flushed.index - slots > SLOTS_BEHIND_MAX:
-            self._slots_mended = False
+        if self._slots_repaired or flushed.index - slots > SLOTS_BEHIND_MAX:
+            self._slots_repaired = False
             slots, slot_files = flushed.index, files.slots.take_dirty()
         committed = min(at.committed, flushed.index)
         mark = Mark(
@@ -132,7 +132,7 @@ class LogFlush:
         if marking.cancelled:
             self._mark_due = self._clock()
             self._files.slots.give_back(marking.slot_files)
-            self._slots_mended = self._slots_mended or bool(marking.slot_files)
+            self._slots_repaired = self._slots_repaired or bool(marking.slot_files)
         self._files.close_unlinked()
 
     def save_commit(self, committed: Index) -> None:
@@ -151,7 +151,7 @@ class LogFlush:
     def replace_slots(self, first: int, slots: Buffer) -> None:
         """Write slots over wrong ones; the next mark syncs them, in its thread."""
         self._files.slots.write(first, slots)
-        self._slots_mended = True
+        self._slots_repaired = True
 
     # -- what is cut ----------------------------------------------------------------------------
 

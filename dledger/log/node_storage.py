@@ -95,12 +95,12 @@ def open_node(
     clock: Callable[[], float],
     files: FileSystem = OS_FILES,
     prewrite_zeros: bool = False,
-    mended: bool = False,
+    repairable: bool = False,
     refilled: bool = False,
     draw_incarnation: Callable[[], int] | None = None,
     cache_size_max: int = CACHE_SIZE_MAX,
 ) -> NodeStorage:
-    """Open and recover a formatted folder. `mended`, `refilled`: the log is (options.py).
+    """Open and recover a formatted folder. `repairable`, `refilled`: of the log (options.py).
 
     `draw_incarnation`: at random, 63 bits. With it a folder that lost both slots of its hard state
     or of its flush mark opens as another incarnation, which promises nothing until the group has
@@ -132,7 +132,7 @@ def open_node(
                 "readmitted it: dledger member replace %s --yes",
                 *(node_id, " and ".join(lost) or "a small file", folder, node_id),
             )
-        options = replace(options, mended=mended, refilled=refilled, forgets=forgets)
+        options = replace(options, repairable=repairable, refilled=refilled, forgets=forgets)
         log = FileLog.open(files, folder, options, clock=clock, mirrors=mirrors)
     except BaseException:
         if hard_state is not None:

@@ -30,8 +30,8 @@ class LogOptions:
         fill_crc: False writes no checksums, as Java does, and checks none: for export and tests.
         prewrite_zeros: write new files full of zeros: syncs get cheaper (no block is written for
             the first time), making a file gets dearer.
-        mended: who opens the log mends it while it runs: damage at or below the flush mark does not
-            stop it from opening (`damage.py`).
+        repairable: the log's owner repairs it while it runs, so damage at or below the flush mark
+            does not stop it from opening (`damage.py`).
         refilled: there are peers to fill them, so data files that were deleted are made again
             (`gone.py`); a node alone touches nothing and does not start.
         forgets: the node promises nothing until its group has taken it in again (R6), so a flush
@@ -47,7 +47,7 @@ class LogOptions:
     upgrade_index: Index = FIRST_INDEX
     fill_crc: bool = True
     prewrite_zeros: bool = False
-    mended: bool = False
+    repairable: bool = False
     refilled: bool = False
     forgets: bool = False
     cache_size_max: int = CACHE_SIZE_MAX

@@ -149,7 +149,7 @@ def _open_row(
     try:
         _check_first(data, mark, cold.first)
     except LogDamaged as error:
-        if not options.mended or data.start != begin:
+        if not options.repairable or data.start != begin:
             raise
         if loaded:  # else all slots are made again, and it is met on the way
             slot, last = slots.read(cold.first), cold.first
@@ -159,7 +159,7 @@ def _open_row(
     try:
         end = _marked_tail(cold, data, mark, options.zero_below)
     except LogDamaged as error:
-        known = marked_end(data, slots, mark) if options.mended else None
+        known = marked_end(data, slots, mark) if options.repairable else None
         if known is None:
             raise
         end = known
@@ -314,14 +314,14 @@ def _load_slots(
     """Step 3: the index files, complete up to the mark but for damage, which is returned."""
     known = min(mark.slots, mark.index)
     agrees = known < cold.first or cold.slot_agrees(known)
-    if not whole or not (agrees or options.mended):
+    if not whole or not (agrees or options.repairable):
         slots.row.remove_all()
         known = NO_INDEX
     slots.begin_at(cold.first)
     if known >= mark.index and agrees:
         return []
     found = scan_over_damage(cold, data, slots, mark, cold.known_before(known + 1), options)
-    if found and not options.mended:
+    if found and not options.repairable:
         raise LogDamaged(f"below the flush mark {found[0].reason}; {_KEEP}")
     return found
 

@@ -7,7 +7,7 @@ A folder draws a new generation at each start and, while its node promises anyth
 seconds (membership/generations.py). Peers remember the last one that they met. A folder that lacks
 a generation which somebody has met is an older copy of itself, put back from a backup or started
 somewhere else: it forgot votes and entries that it had promised, as a wiped one did (R6, S7,
-docs/spec/chaos.md 3.2, kind 17), but its life says nothing about that.
+docs/spec/chaos.md 3.2, kind 17), but its incarnation says nothing about that.
 
 The folder that is told of a generation it lacks is the one that judges, since it alone knows its
 whole past; it stops for good, before anything that it or the peer has to say is heard.
@@ -26,7 +26,7 @@ _FRAME = struct.Struct(">QQQQ")
 
 
 class Generation(NamedTuple):
-    """`number` counts up over the folder's life; `token` was drawn at the start that it is of."""
+    """`number` counts up over the folder's starts; `token` was drawn at the start that it is of."""
 
     number: int = 0
     token: int = 0
@@ -50,22 +50,22 @@ class Witness(Protocol):
         """Of this node's folder, on its disk; NO_GENERATION when none could be written."""
         ...
 
-    def met(self, peer: NodeId, life: int) -> Generation:
-        """The last one of `peer` in this life."""
+    def met(self, peer: NodeId, incarnation: int) -> Generation:
+        """The last one of `peer` in this incarnation."""
         ...
 
     def judge(self, peer: NodeId, met: Generation) -> str | None:
         """None: our folder has what the peer has met of it. Else it is older, and why, in words."""
         ...
 
-    def remember(self, peer: NodeId, life: int, generation: Generation) -> None:
+    def remember(self, peer: NodeId, incarnation: int, generation: Generation) -> None:
         """The peer has it, and has not denied what we remembered of it before."""
         ...
 
 
-def frame_for(witness: Witness, peer: NodeId, life: int) -> bytes:
+def frame_for(witness: Witness, peer: NodeId, incarnation: int) -> bytes:
     """What `peer` is told."""
-    head = _FRAME.pack(*witness.current, *witness.met(peer, life))
+    head = _FRAME.pack(*witness.current, *witness.met(peer, incarnation))
     return pack_frame(FrameType.GENERATION, head)
 
 

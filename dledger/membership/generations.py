@@ -6,7 +6,7 @@
 
     number    the newest, on disk before any peer hears of it
     starts    [first number, token] of each start; a start's numbers end where the next one's begin
-    met       node: [its life, number, token]
+    met       node: [its incarnation, number, token]
 
 A copy of the folder that is older than what a peer met lacks the number, or has another token
 there. What is promised between the making of a copy and the next generation, `RENEW_SECONDS` at
@@ -81,9 +81,9 @@ class Generations:
 
     # -- as Witness ------------------------------------------------------------------------------
 
-    def met(self, peer: NodeId, life: int) -> Generation:
+    def met(self, peer: NodeId, incarnation: int) -> Generation:
         known = self._met.get(peer)
-        return NO_GENERATION if known is None or known[0] != life else known[1]
+        return NO_GENERATION if known is None or known[0] != incarnation else known[1]
 
     def judge(self, peer: NodeId, met: Generation) -> str | None:
         if not self._lacks(met):
@@ -97,10 +97,10 @@ class Generations:
         self.told_older(sentence)
         return sentence
 
-    def remember(self, peer: NodeId, life: int, generation: Generation) -> None:
-        if generation.number <= self.met(peer, life).number:
+    def remember(self, peer: NodeId, incarnation: int, generation: Generation) -> None:
+        if generation.number <= self.met(peer, incarnation).number:
             return
-        self._met[peer] = (life, generation)
+        self._met[peer] = (incarnation, generation)
         self.changed()
 
     # -- on disk ---------------------------------------------------------------------------------
@@ -110,7 +110,10 @@ class Generations:
         fields = {
             "number": number,
             "starts": self._starts,
-            "met": {peer: [life, *known] for peer, (life, known) in sorted(self._met.items())},
+            "met": {
+                peer: [incarnation, *known]
+                for peer, (incarnation, known) in sorted(self._met.items())
+            },
         }
         line = json.dumps(fields).encode()
         return (line + b" crc32 %08x\n" % crc32(line)) * 2
@@ -145,8 +148,8 @@ class Generations:
     def _take(self, fields: dict[str, Any]) -> None:
         self._starts = [(int(first), int(token)) for first, token in fields["starts"]]
         self._met = {
-            NodeId(peer): (int(life), Generation(int(number), int(token)))
-            for peer, (life, number, token) in fields["met"].items()
+            NodeId(peer): (int(incarnation), Generation(int(number), int(token)))
+            for peer, (incarnation, number, token) in fields["met"].items()
         }
         if self._starts:
             self.current = Generation(int(fields["number"]), self._starts[-1][1])

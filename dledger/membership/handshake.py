@@ -1,7 +1,7 @@
 """How two peers meet: who is it, of which cluster, and does it know the secret. Sans-IO.
 
     dialler                                  acceptor
-      │ HELLO    magic, version, lane,          │  checks version, cluster, group, who is meant,
+      │ HELLO    magic, version, link kind,      │  checks version, cluster, group, who is meant,
       │          names, incarnation, nonce ────►│  who calls, its incarnation
       │◄──────── WELCOME incarnation, nonce,    │  or REFUSED reason, sentence, and the end
       │          proof                          │
@@ -10,7 +10,7 @@
       │ GENERATION (as above) ─────────────────►│  or REFUSED
       │ messages ──────────────────────────────►│  messages flow this way only
 
-    HELLO    magic 4 | version 2 | lane 1 | flags 1 | incarnation 8 | nonce 16
+    HELLO    magic 4 | version 2 | link kind 1 | flags 1 | incarnation 8 | nonce 16
              | 5 × (size 1 | UTF-8): cluster id, group, sender, wanted receiver,
                and where the sender is reached (absent when it does not say)
     WELCOME  flags 1 | incarnation 8 | nonce 16 | proof 32 (zeros without a secret)
@@ -18,10 +18,10 @@
     GENERATION  as in generation.py: is either's folder older than what the other has met of it?
     REFUSED  reason 2 | UTF-8 sentence
 
-Each node dials each peer, once per lane, so that a fault on one direction of a link is a fault of
-that direction only. A proof (proof.py) is over the role, the hello and the welcome with both
-nonces: it shows that the other side has the secret now, and shows nobody the secret. It guards the
-beginning of a connection; against someone who can change bytes on the path later, use TLS.
+Each node dials each peer, once per link kind, so that a fault on one direction of a link is a
+fault of that direction only. A proof (proof.py) is over the role, the hello and the welcome with
+both nonces: it shows that the other side has the secret now, and does not reveal it. It guards
+the beginning of a connection; against someone who can change bytes on the path later, use TLS.
 
 The upper three bits of the flags are the sender's feature level (`Member.level`): earlier releases
 leave them at 0, and do not look at them.
@@ -66,7 +66,7 @@ LEVEL_MAX = 7
 _NO_PROOF = bytes(PROOF_SIZE)
 
 
-class Lane(enum.IntEnum):
+class LinkKind(enum.IntEnum):
     """CONTROL: heartbeats, votes, reads. BULK: appends and their answers (L2)."""
 
     CONTROL = 0
@@ -106,7 +106,7 @@ class Member(NamedTuple):
 class Hello(NamedTuple):
     """What a dialler said."""
 
-    lane: Lane
+    link_kind: LinkKind
     sender: Member
     receiver: NodeId
     has_secret: bool
@@ -136,7 +136,7 @@ class Dialler:
 
     me: Member
     receiver: NodeId
-    lane: Lane
+    link_kind: LinkKind
     secret: bytes | None
     nonce: bytes
     vouch: Vouch
@@ -164,7 +164,7 @@ class Dialler:
         flags = _flags(self.secret, self.me, self.witness)
         assert len(self.nonce) == NONCE_SIZE
         self._hello = _HELLO.pack(
-            MAGIC, VERSION, self.lane, flags, self.me.incarnation, self.nonce
+            MAGIC, VERSION, self.link_kind, flags, self.me.incarnation, self.nonce
         ) + b"".join(
             map(pack_name, (self.me.cluster_id, self.me.group, self.me.node_id, self.receiver))
         )
@@ -331,7 +331,7 @@ def read_hello(head: bytes) -> Hello:
     """Raises MalformedFrame for other programs' bytes, PeerRefused for another version."""
     if len(head) < _HELLO.size or head[:4] != MAGIC:
         raise MalformedFrame("a hello does not begin with this protocol's magic")
-    _, version, lane, flags, incarnation, _ = _HELLO.unpack_from(head)
+    _, version, link_kind, flags, incarnation, _ = _HELLO.unpack_from(head)
     if version != VERSION:
         raise PeerRefused(
             RefusalReason.WRONG_VERSION,
@@ -339,11 +339,11 @@ def read_hello(head: bytes) -> Hello:
             "run the same release on every node",
         )
     names = read_names(head, _HELLO.size)
-    if lane not in (Lane.CONTROL, Lane.BULK) or len(names) not in (4, 5):
+    if link_kind not in (LinkKind.CONTROL, LinkKind.BULK) or len(names) not in (4, 5):
         raise MalformedFrame("a hello has the wrong form")
     cluster_id, group, sender, receiver, *address = names
     return Hello(
-        Lane(lane),
+        LinkKind(link_kind),
         Member(
             cluster_id,
             group,

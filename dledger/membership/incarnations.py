@@ -1,4 +1,4 @@
-"""Which life of each peer we know: a wiped node does not pass for the one that it was (S7, R6).
+"""The known incarnation of each peer: a wiped node does not pass for its former self (S7, R6).
 
     <data_dir>/peers.json     {"n1": 8071523990012, "n2": 5550012345}
 
@@ -40,8 +40,8 @@ class KnownPeers:
 
     @property
     def met(self) -> Mapping[NodeId, int]:
-        """The life of each peer that was met."""
-        return {NodeId(name): life for name, life in self._known.items()}
+        """The incarnation of each peer that was met."""
+        return {NodeId(name): incarnation for name, incarnation in self._known.items()}
 
     def vouch(self, peer: NodeId, incarnation: int) -> str | None:
         """None: it is the one we know, or we know it now. Else the sentence that refuses it."""

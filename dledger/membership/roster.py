@@ -1,17 +1,17 @@
-"""Who may speak to this node: members in the life that the group knows, and who wants to be one.
+"""Decides which peers may speak to this node: members in their known incarnation, and strangers.
 
     member, incarnation in the configuration    that one and no other (S7, R6)
     member, incarnation 0                       the first one that was met (peers.py)
     this node knows no group yet                everybody, to ask and to lead
-    another life, or not a member               a *stranger*: let in while no other leader is heard
+    another incarnation, or not a member        a *stranger*: let in while no other leader is heard
                                                 and if the configuration in its own log names it in
-                                                this life (a node that forgot all has none)
+                                                this incarnation (a node that forgot all has none)
 
 A stranger may be a member by an entry that has not come here yet, and be needed (dissertation 4.1):
 it may ask for votes and lead, and nothing that it answers is heard.
 
-Whoever says hello and is no member, or comes back in another life, is remembered as a *visitor*:
-its incarnation and address are what `member add` and `member replace` put into the configuration.
+A caller that is no member, or comes back in another incarnation, is remembered as a *visitor*: its
+incarnation and address are what `member add` and `member replace` put into the configuration.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from dledger.wire.frames import FrameType
 #: Names remembered of those who are no members; each is a node that someone started by hand.
 VISITORS_MAX = 64
 #: A node that wants to be let in calls twice a second; one that does not any more is gone, and
-#: the life that it had with it.
+#: the incarnation that it had with it.
 VISIT_SECONDS_MAX = 5.0
 
 #: What is heard from known members only: it is counted, or answered with what they may know.
@@ -60,7 +60,7 @@ class Visitor:
     level: int = 0
 
 
-class Life(NamedTuple):
+class NodeIncarnation(NamedTuple):
     """A node as of one formatting of its folder."""
 
     node_id: NodeId
@@ -73,7 +73,7 @@ class Roster:
     def __init__(
         self,
         known: KnownPeers,
-        me: Life,
+        me: NodeIncarnation,
         now: Callable[[], float] = time.monotonic,
         witness: Witness | None = None,
     ) -> None:
@@ -85,7 +85,7 @@ class Roster:
         self.live_leader: Callable[[], NodeId | None] = lambda: None
 
     def follow(self, configuration: Configuration) -> None:
-        """The group is another one now. Of one that has gone, the old life is forgotten."""
+        """The group is another one now. Of one that has gone, the old incarnation is forgotten."""
         for node in set(self.configuration.names) - set(configuration.names):
             self.visitors.pop(node, None)
         self.configuration = configuration
@@ -99,16 +99,16 @@ class Roster:
         return member.named and self.live_leader() in (None, member.node_id)
 
     def names(self, node: NodeId, incarnation: int) -> bool:
-        """Does the configuration name `node`, and in no other life than this?
+        """Does the configuration name `node`, and in no other incarnation than this?
 
-        Asked of a node's own log. One that forgot all has none, so as long as lives are not pinned
-        a name is enough.
+        Asked of a node's own log. A node that forgot all has none, so as long as incarnations are
+        not pinned a name is enough.
         """
         member = self.configuration.member(node)
         return member is not None and member.incarnation in (0, incarnation)
 
     def knows(self, node: NodeId, incarnation: int) -> bool:
-        """Is it a member, in the life that we know? Else its answers are not heard."""
+        """Is it a member, in the incarnation that we know? Else its answers are not heard."""
         return self.configuration.member(node) is not None and self.vouch(node, incarnation) is None
 
     def __iter__(self) -> Iterator[NodeId]:
@@ -133,7 +133,7 @@ class Roster:
             f"readmit it: member replace {peer}"
         )
 
-    def lives(self) -> dict[NodeId, int]:
+    def incarnations(self) -> dict[NodeId, int]:
         """Of this node, and of every peer that it has met."""
         return {**self._known.met, self._me.node_id: self._me.incarnation}
 
@@ -160,13 +160,13 @@ class Roster:
         return {name: self._level_of(name) for name in names if name != self._me.node_id}
 
     def _level_of(self, node: NodeId) -> int:
-        """0 also in another life than the one that we know."""
+        """0 also in another incarnation than the one that we know."""
         visitor = self.visitors.get(node)
         known = visitor is not None and self.knows(node, visitor.incarnation)
         return visitor.level if visitor is not None and known else 0
 
     def unknown_visitors(self) -> list[tuple[NodeId, Visitor]]:
-        """Who called and is no member, or is one in another life."""
+        """Who called and is no member, or is one in another incarnation."""
         return [
             (name, visitor)
             for name, visitor in self.visitors.items()

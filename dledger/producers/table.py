@@ -230,7 +230,7 @@ class ProducerTable:
         """Is anything known of it, uncommitted entries counted?"""
         return producer in self._applied or self._has_sent(producer)
 
-    def has_room(self, producers: int, streams: int, time_ms: int) -> bool:
+    def has_capacity(self, producers: int, streams: int, time_ms: int) -> bool:
         """Would nobody be forgotten if at most so many new ones came, until log time `time_ms`?
 
         Then `committed` may be called for a whole batch of entries per stream, in the order of

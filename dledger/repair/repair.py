@@ -45,11 +45,11 @@ ASK_AGAIN_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class MendSettings:
+class RepairSettings:
     """How fast the scrubber reads, and how often it begins anew.
 
     Attributes:
-        bytes_per_second: 0 switches the scrubber off; damage that a read meets is mended anyway.
+        bytes_per_second: 0 switches the scrubber off; damage that a read meets is repaired anyway.
         piece_bytes: of one look; a whole record at least.
         first_after: seconds from the start to the first pass: starting is busy enough.
         pause: seconds between the end of one pass and the begin of the next.
@@ -87,7 +87,7 @@ class Repair:
         log: FileLog,
         node: RaftNode,
         ports: Ports,
-        settings: MendSettings,
+        settings: RepairSettings,
         now: float,
         tell: Callable[[ev.Event], None],
         resume: Callable[[], None],
@@ -182,7 +182,7 @@ class Repair:
             self._resume()
 
     def whole_through(self, first: Index, last: Index) -> Index:
-        """Up to where entries `first`..`last` may be applied; the rest is when it is mended."""
+        """Up to where entries `first`..`last` may be applied; the rest is when it is repaired."""
         whole = (
             self._log.reader.whole_through(first, last) if self.lacking < 0 else Index(first - 1)
         )

@@ -28,7 +28,7 @@ _NEVER = float("-inf")
 
 @dataclass(slots=True)
 class SyncTimes:
-    """What one lane of disk work is doing, and what it took so far, in seconds."""
+    """State of one thread of disk work, and how long its syncs took so far, in seconds."""
 
     #: Kind and begin of the work under way.
     kind: str = ""
@@ -53,7 +53,7 @@ class SyncTimes:
 class DiskWatch:
     """One replica's disk.
 
-    `log`: the lane whose syncs are averaged; `others`: further ones that may not hang. The lane
+    `log`: the thread whose syncs are averaged; `others`: further ones that may not hang. The thread
     that makes files ahead is not among them: writing one full of zeros may take seconds.
     """
 
@@ -64,7 +64,7 @@ class DiskWatch:
         stall_seconds: float,
         trust_seconds: float,
     ) -> None:
-        self._log, self._lanes = log, (log, *others)
+        self._log, self._threads = log, (log, *others)
         self.stall_seconds, self._trust_seconds = stall_seconds, trust_seconds
         self._ill_at = _NEVER
         self._counted, self._summed = 0, 0.0
@@ -99,14 +99,14 @@ class DiskWatch:
 
     def next_look(self, now: float) -> float:
         """When to look again: soon, or when work under way would be a stall."""
-        began = [times.began_at for times in self._lanes if times.began_at is not None]
+        began = [times.began_at for times in self._threads if times.began_at is not None]
         stall = min(began, default=now) + self.stall_seconds
         return min(now + LOOK_SECONDS, stall) if stall > now else now + LOOK_SECONDS
 
     def _stalled(self, now: float) -> str:
         """What does not come back, or took as long since the last look; "" when all is well."""
         found = ""
-        for times in self._lanes:
+        for times in self._threads:
             longest, times.longest = times.longest, 0.0
             began = times.began_at  # the thread may end it at any time
             waited = 0.0 if began is None else now - began

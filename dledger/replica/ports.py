@@ -93,7 +93,7 @@ class Ports(Protocol):
     """What the shell does for a replica."""
 
     def send(self, to: NodeId, message: Message) -> None:
-        """Queue for the peer, on the lane of its kind; may drop, never blocks."""
+        """Queue for the peer, on the link of its kind; may drop, never blocks."""
         ...
 
     def configuration_changed(self, configuration: Configuration, index: Index) -> None:
@@ -109,7 +109,7 @@ class Ports(Protocol):
 class SyncWork:
     """Disk work in flight. `kind`: "log", "mark", "hard", "prepare", "trim", "snapshot" or "mend".
 
-    "hard" runs on a lane that "log" does not share (L2); the last four may take seconds.
+    "hard" runs on a thread that "log" does not share (L2); the last four may take seconds.
     """
 
     kind: str

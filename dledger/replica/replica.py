@@ -35,7 +35,7 @@ from dledger.errors import DiskFull, DledgerError, NodeFailed, RangeRejected
 from dledger.log.file_log import FileLog
 from dledger.log.port import HardStateStore, LogStore
 from dledger.log.runs import term_of
-from dledger.repair.repair import MendSettings, Repair
+from dledger.repair.repair import Repair, RepairSettings
 from dledger.replica.disk_work import DiskWork, is_sent_again
 from dledger.replica.freshness import Freshness, Ready, WaitingReads
 from dledger.replica.pending import Pending
@@ -78,11 +78,13 @@ class Replica:
         initial: Configuration | None = None,
         configurations: Configurations | None = None,
         prefix: Prefix | None = None,
-        mend: MendSettings | None = None,
+        repair_settings: RepairSettings | None = None,
     ) -> None:
         """`first_id`: see request_ids.py; `prefix`: None for a log that keeps its beginning."""
         self.log, self.machine, self.prefix = log, machine, prefix
-        lacks_state = mend is not None and prefix is not None and prefix.lacks_state(applied)
+        lacks_state = (
+            repair_settings is not None and prefix is not None and prefix.lacks_state(applied)
+        )
         self.applied = applied if lacks_state else max(applied, log.anchor.index)
         self._disk, self._ports = DiskWork(log, hard, ports), ports
         self._body_size_max = log.body_size_max
@@ -116,10 +118,10 @@ class Replica:
         self._new_id = numbers_from(first_id)
         self.failure: NodeFailed | None = None
         self.repair: Repair | None = None
-        if mend is not None:
+        if repair_settings is not None:
             assert isinstance(log, FileLog), "only a log in files can be mended"
             calls = self._hear, self._apply_held, self._new_id
-            self.repair = Repair(log, self.node, ports, mend, now, *calls)
+            self.repair = Repair(log, self.node, ports, repair_settings, now, *calls)
             self.repair.lacking = log.anchor.index if lacks_state else NO_INDEX
 
     # -- events in -------------------------------------------------------------------------------
@@ -210,12 +212,12 @@ class Replica:
         self._handle(ev.TransferRequested(to, transfer_id), now)
 
     def change_members(
-        self, change: Change, done: Ready, now: float, lives: Mapping[NodeId, int] | None
+        self, change: Change, done: Ready, now: float, incarnations: Mapping[NodeId, int] | None
     ) -> None:
         """Change the group by one step; `done(None)` when that is committed. See its event."""
         change_id = self._new_id()
         self._changes[change_id] = done
-        self._handle(ev.MembershipRequested(change, change_id, lives), now)
+        self._handle(ev.MembershipRequested(change, change_id, incarnations), now)
 
     def trim(self, position: int) -> bool:
         """Begin to delete the log below `position`, where a log file and a state begin.
@@ -457,7 +459,7 @@ class Replica:
     def _apply_held(self) -> None:
         self._run([fx.CommitAdvanced(self.node.commit)])
 
-    def _mending_heard(self, effect: fx.MendingHeard) -> None:
+    def _repair_message_received(self, effect: fx.RepairMessageReceived) -> None:
         if self.repair is not None:
             self.repair.receive(effect.message, self._now)
 
@@ -484,7 +486,7 @@ class Replica:
         fx.TruncateAfter: _truncate,
         fx.AppendNoop: _append_noop,
         fx.AppendConfiguration: _append_configuration,
-        fx.MendingHeard: _mending_heard,
+        fx.RepairMessageReceived: _repair_message_received,
     }
 
     # -- disk ------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Looks at the disk of one replica now and then, with a timer of the event loop (L5).
 
-    SyncLane.times ────┬─► DiskWatch.look ─┬─► told(DiskChecked): the rules, by them the leader
+    SyncThread.times ────┬─► DiskWatch.look ─┬─► told(DiskChecked): the rules, by them the leader
     a file made ahead ─┤                   └─► the log, when it changes
     the service ───────┘
 
@@ -43,7 +43,7 @@ _TIMER_SECONDS_MIN = 0.001
 
 
 def watch_of(config: RaftConfig, log: SyncTimes, hard: SyncTimes) -> DiskWatch:
-    """As the settings want it; the lane that makes files may be slow."""
+    """As the settings want it; the thread that makes files may be slow."""
     return DiskWatch(log, (hard,), config.disk_stall_ms / 1000, config.disk_trust_ms / 1000)
 
 
@@ -64,7 +64,7 @@ class DiskCheck:
         self._owned = owned
         self._loop_watch = LoopWatch(node_id, watch.stall_seconds, LOOK_SECONDS, clock.now)
         self._timer: asyncio.TimerHandle | None = None
-        self._room_timer: asyncio.TimerHandle | None = None
+        self._space_timer: asyncio.TimerHandle | None = None
         self._unmade: list[SyncWork] = []
         self._report_at = self._no_state_at = 0.0
         self.last = DiskChecked(DiskHealth.GOOD)
@@ -75,12 +75,12 @@ class DiskCheck:
 
     def stop(self) -> None:
         self._loop_watch.stop()
-        for timer in (self._timer, self._room_timer):
+        for timer in (self._timer, self._space_timer):
             if timer is not None:
                 timer.cancel()
-        self._timer = self._room_timer = None
+        self._timer = self._space_timer = None
 
-    def short_of_room(self, low: str, full: str) -> None:
+    def report_disk_space(self, low: str, full: str) -> None:
         """Why the service refuses producers, and why it cannot apply entries; "": it does."""
         watch = self._watch
         if (low, full) != (watch.low, watch.stuck):
@@ -99,8 +99,8 @@ class DiskCheck:
         if isinstance(error, OSError) and is_out_of_space(error):
             self._watch.full = f"no room for more of the log: {error}"
             self._unmade.append(work)
-            if self._room_timer is None:
-                self._room_timer = self._owned.call_later(ROOM_SECONDS, self._make_again)
+            if self._space_timer is None:
+                self._space_timer = self._owned.call_later(ROOM_SECONDS, self._make_again)
         elif self._watch.full and not self._unmade:
             self._watch.full = ""
         else:
@@ -121,7 +121,7 @@ class DiskCheck:
         self.look()
 
     def _make_again(self) -> None:
-        self._room_timer = None
+        self._space_timer = None
         unmade, self._unmade = self._unmade, []
         for work in unmade:
             self._make(work)

@@ -2,15 +2,15 @@
 
     sockets ──► Transport ──► replica.receive ─┐             ┌─► Transport.send
     timer ────► replica.timer ─────────────────┼─► Replica ──┤
-    callers ──► replica.propose / read_index ──┤             └─► SyncLane "log", "hard"
+    callers ──► replica.propose / read_index ──┤             └─► SyncThread "log", "hard"
     threads ──► replica.sync_done ─────────────┤                    │
     DiskCheck ► replica.disk_checked ──────────┘                    │
          ▲                                                          │
          └────────────── call_soon_threadsafe ◄─────────────────────┘
 
 Everything but `SyncTask.run` happens on the event loop's thread. There are no ticks: an idle node
-wakes for its heartbeats and nothing else. Two lanes of disk work, because a vote must not wait for
-the log's bulk data and the log must not wait for a vote (L2).
+wakes for its heartbeats and nothing else. Two threads of disk work, because a vote must not wait
+for the log's bulk data and the log must not wait for a vote (L2).
 
 A node is alive as a whole or not at all: a task that dies of a mistake, a callback that raises, a
 disk that fails, each ends the replica (D5), and `failed` tells whoever runs it.
@@ -31,9 +31,9 @@ from dledger.core.messages import Message
 from dledger.core.types import Index, NodeId, Role, Term
 from dledger.errors import DledgerError, EntryTooLarge, MalformedFrame, NodeFailed, NotLeader
 from dledger.membership.generation import Generation
-from dledger.membership.handshake import Lane
+from dledger.membership.handshake import LinkKind
 from dledger.membership.roster import Roster
-from dledger.repair.repair import MendSettings, RepairStatus
+from dledger.repair.repair import RepairSettings, RepairStatus
 from dledger.replica.envelope import STAMP_AT, members_body, noop_body
 from dledger.replica.freshness import Ready
 from dledger.replica.ports import Proposal, SyncWork
@@ -43,11 +43,11 @@ from dledger.runtime.clock import Clock, clock_for, seeded_jitter
 from dledger.runtime.disk_check import DiskCheck, watch_of
 from dledger.runtime.group_clock import TELL_SECONDS, GroupClock
 from dledger.runtime.group_entries import GroupEntries
-from dledger.runtime.mend_timer import MendTimer
 from dledger.runtime.owned import ENDED, Owned
 from dledger.runtime.parts import Parts
 from dledger.runtime.renewal import Renewal
-from dledger.runtime.sync_lane import SyncLane
+from dledger.runtime.repair_timer import RepairTimer
+from dledger.runtime.sync_thread import SyncThread
 from dledger.runtime.transport import Listener, Transport
 from dledger.snapshots.prefix import Prefix
 from dledger.wire.bounds import check_numbers
@@ -112,7 +112,7 @@ class Driver:
             applied=parts.applied,
             initial=parts.initial,
             configurations=GroupEntries(parts.group, parts.members_body or self._members_body),
-            mend=MendSettings(config.scrub_bytes_per_second),
+            repair_settings=RepairSettings(config.scrub_bytes_per_second),
             prefix=parts.restore and Prefix(parts.log, parts.snapshots, parts.restore),
         )
         parts.roster.live_leader = self.replica.node.live_leader
@@ -122,13 +122,13 @@ class Driver:
         )
         self._follow()
         self.send = self.transport.send  # `Ports.send`
-        self._lanes: dict[str, SyncLane] = {}
+        self._sync_threads: dict[str, SyncThread] = {}
         self._disk_check: DiskCheck | None = None
         self._syncing = 0
         self._timer: asyncio.TimerHandle | None = None
         self._telling: asyncio.TimerHandle | None = None
         self._timer_at = _NEVER
-        self._mending = MendTimer(self._clock, self.replica, self._after, self.owned)
+        self._repair_timer = RepairTimer(self._clock, self.replica, self._after, self.owned)
         self._stopped = False
         self.settle_turn = parts.settle_turn
         #: Called with every configuration that takes effect, or does again.
@@ -136,15 +136,15 @@ class Driver:
 
     async def start(self) -> None:
         """Listen, dial, and take part. Raises OSError when the address is taken."""
-        log_lane, hard_lane, file_lane = map(self._lane, ("log", "hard", "files"))
-        self._lanes = {
-            "log": log_lane,
-            "mark": hard_lane,
-            "hard": hard_lane,
-            "prepare": file_lane,
-            "trim": file_lane,
-            "snapshot": file_lane,
-            "mend": file_lane,
+        log_thread, hard_thread, file_thread = map(self._sync_thread, ("log", "hard", "files"))
+        self._sync_threads = {
+            "log": log_thread,
+            "mark": hard_thread,
+            "hard": hard_thread,
+            "prepare": file_thread,
+            "trim": file_thread,
+            "snapshot": file_thread,
+            "mend": file_thread,
         }
         try:
             await self.transport.start()
@@ -153,17 +153,17 @@ class Driver:
             raise
         self.replica.start(self._clock.now())
         self._after()
-        self._mending.fire()
+        self._repair_timer.fire()
         self._renewal.start()
         self._tell_clocks()
-        watch = watch_of(self.config, log_lane.times, hard_lane.times)
+        watch = watch_of(self.config, log_thread.times, hard_thread.times)
         told, node_id = self._disk_checked, self.config.node_id
         self._disk_check = DiskCheck(node_id, watch, self._clock, told, self.start_sync, self.owned)
         self._disk_check.start()
 
-    def _lane(self, name: str) -> SyncLane:
+    def _sync_thread(self, name: str) -> SyncThread:
         thread = f"dledger-{self.config.node_id}-{name}"
-        return SyncLane(thread, self.owned, self._sync_done, self._clock.now)
+        return SyncThread(thread, self.owned, self._sync_done, self._clock.now)
 
     async def stop(self) -> None:
         """Stop taking part, let disk work end, and close the storage; idempotent."""
@@ -174,15 +174,15 @@ class Driver:
             self._timer.cancel()
         if self._telling is not None:
             self._telling.cancel()
-        self._mending.stop()
+        self._repair_timer.stop()
         self._renewal.stop()
         if self._disk_check is not None:
             self._disk_check.stop()
         failed = self.replica.failure is not None
         self.replica.stop(self._clock.now())
         await self.transport.stop()
-        for lane in set(self._lanes.values()):
-            await asyncio.to_thread(lane.stop, STOP_SECONDS_MAX)
+        for thread in set(self._sync_threads.values()):
+            await asyncio.to_thread(thread.stop, STOP_SECONDS_MAX)
         if self._syncing:
             # Its end was posted by the thread that has ended now: one turn of the loop away.
             await asyncio.sleep(0)
@@ -225,7 +225,7 @@ class Driver:
         change = self.change_of(kind, node)
         self._step(self.settle_turn)
         now = self._clock.now()
-        self._step(self.replica.change_members, change, done, now, self.lives)
+        self._step(self.replica.change_members, change, done, now, self.incarnations)
 
     def _step(self, step: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
         """Let the replica do something for a caller. What is no refusal ends the node.
@@ -242,15 +242,15 @@ class Driver:
             self._died(error)
             raise NodeFailed(f"this node has stopped ({error}); ask another one") from error
 
-    def short_of_room(self, low: str, full: str) -> None:
+    def report_disk_space(self, low: str, full: str) -> None:
         """Why the service refuses producers, and why it cannot apply entries; "": it does."""
         if self._disk_check is not None:
-            self._disk_check.short_of_room(low, full)
+            self._disk_check.report_disk_space(low, full)
 
     @property
-    def lives(self) -> dict[NodeId, int]:
+    def incarnations(self) -> dict[NodeId, int]:
         """The incarnation of this node and of each that it has met."""
-        return self._parts.roster.lives()
+        return self._parts.roster.incarnations()
 
     @property
     def generation(self) -> Generation:
@@ -275,7 +275,7 @@ class Driver:
         """Begin to read the whole log for damage now, unless that is under way."""
         assert self.replica.repair is not None
         self.replica.repair.scrub_now(self._clock.now())
-        self._mending.fire()
+        self._repair_timer.fire()
 
     @property
     def repair_status(self) -> RepairStatus:
@@ -292,7 +292,7 @@ class Driver:
 
     def start_sync(self, work: SyncWork) -> None:
         self._syncing += 1
-        self._lanes[work.kind].submit(work)
+        self._sync_threads[work.kind].submit(work)
 
     def configuration_changed(self, configuration: Configuration, index: Index) -> None:
         self._follow()
@@ -318,9 +318,9 @@ class Driver:
         except Exception as error:  # as in `_step`
             self._died(error)
 
-    def _disconnected(self, peer: NodeId, lane: Lane, dialled: bool) -> None:
+    def _disconnected(self, peer: NodeId, link_kind: LinkKind, dialled: bool) -> None:
         """Only what we sent can be lost with a bulk connection; the peer's end tells its death."""
-        bulk, control = lane is Lane.BULK and dialled, lane is Lane.CONTROL
+        bulk, control = link_kind is LinkKind.BULK and dialled, link_kind is LinkKind.CONTROL
         if not self._stopped and (bulk or control):
             self.owned.run(self._parted, peer, bulk, control)
 
@@ -335,7 +335,7 @@ class Driver:
         self.replica.sync_done(work, error, self._clock.now())
         self._after()
         if work.kind == "mend":
-            self._mending.fire()
+            self._repair_timer.fire()
 
     def _disk_checked(self, found: DiskChecked) -> None:
         if self._stopped or self.replica.failure is not None:

@@ -10,7 +10,15 @@ from dledger.core.messages import Message
 from dledger.core.types import NodeId
 from dledger.errors import MalformedFrame, PeerRefused
 from dledger.membership.generation import read_told
-from dledger.membership.handshake import Acceptor, Hello, Lane, Member, Roll, Vouch, refusal_frame
+from dledger.membership.handshake import (
+    Acceptor,
+    Hello,
+    LinkKind,
+    Member,
+    Roll,
+    Vouch,
+    refusal_frame,
+)
 from dledger.membership.roster import ANSWER_TYPES, Roster
 from dledger.runtime.group_clock import GroupClock
 from dledger.runtime.owned import Owned
@@ -90,14 +98,14 @@ class Inbound(asyncio.BufferedProtocol):
                         self._received(decode(frame, self._sender))
                 elif frame.type is FrameType.GENERATION and self._roster is not None:
                     self._roster.renewed(self.hello, read_told(frame))
-                elif frame.type is FrameType.CLOCK and self.hello.lane is Lane.CONTROL:
+                elif frame.type is FrameType.CLOCK and self.hello.link_kind is LinkKind.CONTROL:
                     if self._clocks is not None and not self.is_stranger:
                         self._clocks.heard(self._sender, frame)
-                elif frame.type in FORWARD_TYPES and self.hello.lane is Lane.BULK:
+                elif frame.type in FORWARD_TYPES and self.hello.link_kind is LinkKind.BULK:
                     if self.forwarded is not None and not self.is_stranger:
                         self.forwarded(self._sender, frame)
                 else:
-                    raise MalformedFrame(f"a frame of type {frame.type} is on the wrong lane")
+                    raise MalformedFrame(f"a frame of type {frame.type} is on the wrong link")
         except PeerRefused as refused:
             self._refuse(refused)
         except MalformedFrame as error:
@@ -133,7 +141,7 @@ class Inbound(asyncio.BufferedProtocol):
             self._sender, hello.sender.incarnation
         ):
             self._unheard = ANSWER_TYPES
-        if hello.lane is Lane.BULK:
+        if hello.link_kind is LinkKind.BULK:
             self._types = BULK_TYPES
             self._decoder.size_max = FRAME_BYTES_MAX
         self._greeted(self, hello)

@@ -24,7 +24,7 @@ from dledger.config import Address, RaftConfig, TlsMode
 from dledger.core.types import NodeId
 from dledger.errors import MalformedFrame, PeerRefused
 from dledger.membership.generation import Witness
-from dledger.membership.handshake import Dialler, Lane, Member, Strangers, Vouch
+from dledger.membership.handshake import Dialler, LinkKind, Member, Strangers, Vouch
 from dledger.membership.proof import NONCE_SIZE
 from dledger.runtime.outbound import Outbound
 from dledger.runtime.owned import Owned
@@ -42,7 +42,7 @@ class LinkSettings:
     """What a link needs of the configuration; times in seconds."""
 
     peer: NodeId
-    lane: Lane
+    link_kind: LinkKind
     address: Address
     source: Address | None
     secret: bytes | None
@@ -58,16 +58,16 @@ class LinkSettings:
         cls,
         config: RaftConfig,
         peer: NodeId,
-        lane: Lane,
+        link_kind: LinkKind,
         secret: bytes | None,
         address: Address | None = None,
         tls: PeerTls | None = None,
     ) -> LinkSettings:
         """`address`: where the peer is dialled; None: as the configuration says."""
-        bulk = lane is Lane.BULK
+        bulk = link_kind is LinkKind.BULK
         return cls(
             peer,
-            lane,
+            link_kind,
             config.dial_address(peer) if address is None else address,
             config.source_address(),
             secret,
@@ -96,7 +96,7 @@ class LinkStatus:
 
 
 class Link:
-    """Sends to one peer on one lane."""
+    """Sends to one peer on one link."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Link:
         me: Callable[[], Member],
         vouch: Vouch,
         jitter: Callable[[], float],
-        lost: Callable[[NodeId, Lane], None],
+        lost: Callable[[NodeId, LinkKind], None],
     ) -> None:
         self.strangers: Strangers = lambda _: False
         self.witness: Witness | None = None
@@ -188,7 +188,7 @@ class Link:
                 if loop.time() - opened > settings.pause_max:  # it was worth something
                     pause = settings.pause_min
                     self._said = ""
-                self._lost(settings.peer, settings.lane)
+                self._lost(settings.peer, settings.link_kind)
             self._wake.clear()
             delay = pause * (0.5 + self._jitter() / 2)
             with contextlib.suppress(TimeoutError):
@@ -221,7 +221,7 @@ class Link:
         dialler = Dialler(
             self._me(),
             settings.peer,
-            settings.lane,
+            settings.link_kind,
             settings.secret,
             os.urandom(NONCE_SIZE),
             self._vouch,

@@ -23,7 +23,7 @@ from dledger.membership.generations import Generations
 from dledger.membership.handshake import Member as Sender
 from dledger.membership.incarnations import KnownPeers
 from dledger.membership.members import decode_configuration, encode_configuration
-from dledger.membership.roster import Life, Roster
+from dledger.membership.roster import NodeIncarnation, Roster
 from dledger.replica.envelope import open_members
 from dledger.replica.ports import StateMachine
 from dledger.runtime.clock import Clock, SystemClock
@@ -163,7 +163,7 @@ def open_folder(
         clock=(clock or SystemClock()).now,
         files=files,
         prewrite_zeros=config.prewrite_zeros,
-        mended=True,
+        repairable=True,
         refilled=len(config.peers) > 1,
         draw_incarnation=draw_incarnation,
     )
@@ -181,7 +181,9 @@ def open_folder(
         hard=storage.hard_state,
         member=member,
         machine=machine,
-        roster=Roster(peers, Life(member.node_id, member.incarnation), witness=generations),
+        roster=Roster(
+            peers, NodeIncarnation(member.node_id, member.incarnation), witness=generations
+        ),
         generations=generations,
         initial=_initial(config, found.voters, storage.log.start),
         group=group,

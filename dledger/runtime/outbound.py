@@ -12,7 +12,7 @@ from typing import cast
 
 from commitlog.files.system import Buffer
 from dledger.errors import MalformedFrame, PeerRefused
-from dledger.membership.handshake import Dialler, Lane
+from dledger.membership.handshake import Dialler, LinkKind
 from dledger.runtime.peer_tls import named_nodes
 from dledger.runtime.silence import limit_silence
 from dledger.wire.frames import SMALL_FRAME_BYTES_MAX, FrameDecoder, FrameType
@@ -37,7 +37,7 @@ class Outbound(asyncio.BufferedProtocol):
         self._decoder = FrameDecoder(SMALL_FRAME_BYTES_MAX)
         self._transport: asyncio.Transport | None = None
         self._paused = False
-        self._waiting: deque[list[Buffer]] = deque()  # control lane, while paused
+        self._waiting: deque[list[Buffer]] = deque()  # control link, while paused
         self._waiting_bytes = 0
         self.greeted: asyncio.Future[None] = loop.create_future()
         self.closed: asyncio.Future[Exception] = loop.create_future()
@@ -115,7 +115,7 @@ class Outbound(asyncio.BufferedProtocol):
             else:
                 transport.writelines(parts)
             return 0
-        if self._dialler.lane is Lane.BULK:
+        if self._dialler.link_kind is LinkKind.BULK:
             if transport.get_write_buffer_size() + size_of(parts) > self._queue_bytes_max:
                 return 1
             self._write(parts)

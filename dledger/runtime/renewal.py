@@ -66,7 +66,7 @@ class Renewal:
             self._generations.write(data)
         except OSError as raised:
             error = raised
-        try:  # noqa: SIM105  # as in sync_lane.py
+        try:  # noqa: SIM105  # as in sync_thread.py
             self._owned.call_soon_threadsafe(self._done, number, error)
         except RuntimeError:  # the loop is closed: nobody wants to know
             pass

@@ -1,4 +1,4 @@
-"""Connections between peers: two lanes to each, dialled by the sender, messages one way only.
+"""Connections between peers: two links to each, dialled by the sender, messages one way only.
 
     n1 ── control ──► n2     n1 dials n2 twice and sends on these two; what n2 has to say
     n1 ── bulk ─────► n2     travels on the two that n2 dials. A fault of one direction of a
@@ -36,7 +36,7 @@ from dledger.core.messages import (
 )
 from dledger.core.types import NodeId
 from dledger.membership.generation import frame_for
-from dledger.membership.handshake import Hello, Lane, Member, Vouch
+from dledger.membership.handshake import Hello, LinkKind, Member, Vouch
 from dledger.membership.proof import NONCE_SIZE
 from dledger.membership.roster import Roster, peer_address
 from dledger.runtime.complaints import Complaints
@@ -70,8 +70,8 @@ class Listener:
     #: A decoded message; its log bytes are valid during the call only. Raises MalformedFrame to
     #: have the connection closed.
     received: Callable[[Message], None]
-    #: An open connection broke: (peer, lane, it was the one that we dialled).
-    disconnected: Callable[[NodeId, Lane, bool], None]
+    #: An open connection broke: (peer, link_kind, it was the one that we dialled).
+    disconnected: Callable[[NodeId, LinkKind, bool], None]
     #: What the transport has the loop call.
     owned: Owned
     #: A FORWARD or its reply, of a member, valid during the call only. Raises as `received`.
@@ -108,12 +108,12 @@ class Transport:
             Inbound if self._tls is None else functools.partial(InboundTls, self._tls)
         )
         self._server: asyncio.Server | None = None
-        self._inbound: dict[tuple[NodeId, Lane], Inbound] = {}
+        self._inbound: dict[tuple[NodeId, LinkKind], Inbound] = {}
         self._greeting: set[Inbound] = set()
         self._complaints = Complaints(_log, listener.owned.time)
         self._encoded: tuple[Message | None, list[Buffer]] = (None, [])
         self._closing: set[asyncio.Task[None]] = set()
-        self._links: dict[tuple[NodeId, Lane], Link] = {}
+        self._links: dict[tuple[NodeId, LinkKind], Link] = {}
         self._addresses: dict[NodeId, Address] = {}
         self._bulk: dict[NodeId, Link] = {}
         self._control: dict[NodeId, Link] = {}
@@ -121,24 +121,26 @@ class Transport:
             self._open_links(peer, config.dial_address(peer))
 
     def _open_links(self, peer: NodeId, address: Address) -> None:
-        """Both lanes to a peer, dialled from now on when the transport runs."""
+        """Both links to a peer, dialled from now on when the transport runs."""
         self._addresses[peer] = address
-        for lane in Lane:
-            settings = LinkSettings.of(self._config, peer, lane, self._secret, address, self._tls)
+        for link_kind in LinkKind:
+            settings = LinkSettings.of(
+                self._config, peer, link_kind, self._secret, address, self._tls
+            )
             link = Link(settings, self._member, self._vouch, self._jitter, self._link_lost)
             if self._roster is not None:
                 link.strangers = self._roster.strangers
                 link.witness = self._roster.witness
-            self._links[peer, lane] = link
+            self._links[peer, link_kind] = link
             if self._started:
                 link.start(self._listener.owned)
-        self._bulk[peer] = self._links[peer, Lane.BULK]
-        control = self._control[peer] = self._links[peer, Lane.CONTROL]
+        self._bulk[peer] = self._links[peer, LinkKind.BULK]
+        control = self._control[peer] = self._links[peer, LinkKind.CONTROL]
         control.opened = self._tell_clocks
 
     def _close_links(self, peer: NodeId) -> None:
-        for lane in Lane:
-            link = self._links.pop((peer, lane))
+        for link_kind in LinkKind:
+            link = self._links.pop((peer, link_kind))
             closing = self._listener.owned.create_task(link.stop())
             self._closing.add(closing)
             self._listener.owned.when_done(closing, self._closing.discard)
@@ -222,7 +224,7 @@ class Transport:
         self._greeting.clear()
 
     def send(self, to: NodeId, message: Message) -> None:
-        """Queue `message` on the lane of its kind, or drop it."""
+        """Queue `message` on the link of its kind, or drop it."""
         if message is not self._encoded[0]:  # one range for several followers is encoded once
             self._encoded = message, encode(message)
         kind = type(message)
@@ -272,10 +274,10 @@ class Transport:
         return self._me.cluster_id
 
     def status(self) -> dict[str, LinkStatus]:
-        """Each outgoing connection, as "peer/lane"."""
+        """Each outgoing connection, as "peer/kind"."""
         return {
-            f"{peer}/{lane.name.lower()}": link.status()
-            for (peer, lane), link in self._links.items()
+            f"{peer}/{link_kind.name.lower()}": link.status()
+            for (peer, link_kind), link in self._links.items()
         }
 
     # -- incoming --------------------------------------------------------------------------------
@@ -311,13 +313,13 @@ class Transport:
     def _greeted(self, inbound: Inbound, hello: Hello) -> None:
         """A peer has come in. It replaces its older connection, and we dial it now if we do not."""
         self._greeting.discard(inbound)
-        peer, lane = hello.sender.node_id, hello.lane
-        old = self._inbound.get((peer, lane))
-        self._inbound[peer, lane] = inbound
+        peer, link_kind = hello.sender.node_id, hello.link_kind
+        old = self._inbound.get((peer, link_kind))
+        self._inbound[peer, link_kind] = inbound
         if old is not None:
             old.close()
-        if (peer, lane) in self._links:
-            self._links[peer, lane].dial_now()
+        if (peer, link_kind) in self._links:
+            self._links[peer, link_kind].dial_now()
 
     def _inbound_lost(self, inbound: Inbound, reason: str) -> None:
         self._greeting.discard(inbound)
@@ -325,14 +327,14 @@ class Transport:
         if hello is None:
             self._say("closed a connection", inbound, reason)
             return
-        peer, lane = hello.sender.node_id, hello.lane
-        if self._inbound.get((peer, lane)) is not inbound:
+        peer, link_kind = hello.sender.node_id, hello.link_kind
+        if self._inbound.get((peer, link_kind)) is not inbound:
             return
-        del self._inbound[peer, lane]
-        if self._roster is not None and not any((peer, one) in self._inbound for one in Lane):
+        del self._inbound[peer, link_kind]
+        if self._roster is not None and not any((peer, one) in self._inbound for one in LinkKind):
             self._roster.parted(peer)
         self._say(f"closed {peer}'s connection", inbound, reason)
-        self._listener.disconnected(peer, lane, False)
+        self._listener.disconnected(peer, link_kind, False)
 
     def _say(self, what: str, inbound: Inbound, reason: str) -> None:
         """Not with every attempt of a peer, or of a stranger, that keeps trying; a reason of
@@ -342,5 +344,5 @@ class Transport:
             kind = f"{what}, {inbound.kind}"
             self._complaints.say(kind, "%s: %s: %s", self._me.node_id, what, reason)
 
-    def _link_lost(self, peer: NodeId, lane: Lane) -> None:
-        self._listener.disconnected(peer, lane, True)
+    def _link_lost(self, peer: NodeId, link_kind: LinkKind) -> None:
+        self._listener.disconnected(peer, link_kind, True)

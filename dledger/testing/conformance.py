@@ -133,7 +133,7 @@ class LogStoreConformance:
         log.append([bytes(largest)], Term(1))
         assert len(log.entry(Index(1)).body) == largest
 
-    def test_a_body_without_room_for_its_stamp_is_refused_whole(self) -> None:
+    def test_a_body_without_space_for_its_stamp_is_refused_whole(self) -> None:
         log = self.make_log(FILE_SIZE)
         raises(LogUsageError, lambda: log.append([bytes(36), bytes(35)], Term(1), stamp_at=28))
         assert log.last == NO_ENTRY

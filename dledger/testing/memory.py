@@ -20,7 +20,7 @@ from commitlog.records.record import (
     MAGIC_BLANK,
     RecordHeader,
     chain,
-    room,
+    record_fits,
     unpack_header,
 )
 from dledger.core.types import NO_ENTRY, NO_INDEX, EntryId, HardState, Index, Term, TermRun
@@ -114,7 +114,7 @@ class MemoryLog:
     def _make(self, body: bytearray, term: Term, stamp_at: int) -> _Record:
         size, position, blank = HEADER_SIZE + len(body), self.end_position, b""
         left = self._file_size - position % self._file_size
-        if not room(size, left):
+        if not record_fits(size, left):
             blank = BLANK.pack(MAGIC_BLANK, left).ljust(left, b"\0")
             position += left
         if stamp_at >= 0:

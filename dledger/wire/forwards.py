@@ -5,7 +5,7 @@
     FORWARD raw    the commands, one behind the other
     FORWARD_REPLY  incarnation 8 | request id 8 | reason 1 | sequence 8
 
-Both travel on the bulk lane, and only to a peer whose welcome has the flag for them (handshake.py).
+Both travel on the bulk link, and only to a peer whose welcome has the flag for them (handshake.py).
 What was taken has no reply: every node applies it, the asker as well, and finds its result there.
 A reply repeats the asker's incarnation and request id, which no other process of it uses
 (replica/request_ids.py), so that nobody is given another life's refusal. Session, sequence and

@@ -343,7 +343,7 @@ _UNPACK: dict[FrameType, Callable[[Frame, NodeId], Message]] = {
     FrameType.DISK_REPORT: _decode_disk_report,
 }
 
-#: What may travel on which lane.
+#: Message types that may travel on each link.
 BULK_TYPES = frozenset(
     {FrameType.APPEND, FrameType.APPEND_REPLY, FrameType.SNAPSHOT, FrameType.RANGE_REPLY}
 )

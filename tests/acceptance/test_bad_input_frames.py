@@ -16,7 +16,7 @@ import pytest
 from cluster.local.launcher import LocalCluster
 from dledger.core.types import NodeId
 from dledger.errors import PeerRefused
-from dledger.membership.handshake import Dialler, Lane, Member, RefusalReason
+from dledger.membership.handshake import Dialler, LinkKind, Member, RefusalReason
 from dledger.wire.frames import FRAME, FRAME_SIZE, FrameDecoder, FrameType, pack_frame
 from tests.waiting import limit, wait_until
 
@@ -112,7 +112,7 @@ def test_the_peer_port(name: str, served: NodeProcess) -> None:
 
 def refusal(address: str, me: Member, wanted: str, version: int = 1) -> tuple[int, str]:
     """What a node answers to this hello: reason and sentence, and that it closes."""
-    dialler = Dialler(me, NodeId(wanted), Lane.CONTROL, None, bytes(16), lambda *_: None)
+    dialler = Dialler(me, NodeId(wanted), LinkKind.CONTROL, None, bytes(16), lambda *_: None)
     hello = bytearray(dialler.start())
     if version != 1:
         head = bytearray(hello[FRAME_SIZE:])
@@ -158,7 +158,7 @@ def test_a_peer_that_forgot_itself_is_refused(local_cluster: LocalCluster) -> No
     member = local_cluster.profile.member("n0")
     me = Member(local_cluster.profile.cluster_id, "default", NodeId("n1"), 424242)
     secret = local_cluster.profile.settings["raft.secret"].encode()
-    dialler = Dialler(me, NodeId("n0"), Lane.CONTROL, secret, bytes(16), lambda *_: None)
+    dialler = Dialler(me, NodeId("n0"), LinkKind.CONTROL, secret, bytes(16), lambda *_: None)
     decoder = FrameDecoder(1 << 16)
 
     def meet() -> None:

@@ -157,7 +157,7 @@ def test_a_sync_of_the_index_without_room_is_made_up_for(tmp_path: Path, disk: F
     task = found.begin_sync()
     task.sync_queues()
     with pytest.raises(OSError, match="No space left"):
-        task.make_room()
+        task.allocate_blocks()
     found.again(task)
     disk.left = 1 << 30
     found.begin_sync().run()

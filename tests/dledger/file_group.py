@@ -16,7 +16,7 @@ from dledger.core.types import Index, NodeId, Role, Term
 from dledger.durable.identity import Identity
 from dledger.errors import DledgerError
 from dledger.log.node_storage import NodeStorage, format_node, open_node
-from dledger.repair.repair import MendSettings
+from dledger.repair.repair import RepairSettings
 from dledger.replica.ports import Proposal, SyncWork
 from dledger.replica.replica import Replica
 from dledger.replica.request_ids import draw_first_id
@@ -30,9 +30,9 @@ INDEX_FILE_SIZE = 512
 FOLDER = Path("/node")
 NOOP = b"n" * 64
 #: Passes follow each other at once, so that a test waits for nothing.
-EAGER = MendSettings(bytes_per_second=1 << 30, piece_bytes=700, first_after=0.0, pause=0.1)
+EAGER = RepairSettings(bytes_per_second=1 << 30, piece_bytes=700, first_after=0.0, pause=0.1)
 #: Only what a read meets is mended.
-LAZY = MendSettings(bytes_per_second=0)
+LAZY = RepairSettings(bytes_per_second=0)
 #: A node is whole again within it.
 SECONDS_MAX = 4.0
 
@@ -71,7 +71,7 @@ class FileHost:
             node_id=self.name,
             clock=lambda: group.now,
             files=self.disk,
-            mended=group.mend is not None,
+            repairable=group.mend is not None,
             refilled=len(group.hosts) > 1,
             cache_size_max=group.cache_size_max,
         )
@@ -88,7 +88,7 @@ class FileHost:
             first_id=draw_first_id(),
             applied=Index(max(self.applied, default=-1)),
             prefix=prefix,
-            mend=group.mend,
+            repair_settings=group.mend,
         )
         self._replica.start(group.now)
         for other in group.hosts.values():
@@ -157,7 +157,7 @@ class FileGroup:
     host_class: type[FileHost] = FileHost
 
     def __init__(
-        self, count: int = 3, *, mend: MendSettings | None = EAGER, cache_size_max: int = 0
+        self, count: int = 3, *, mend: RepairSettings | None = EAGER, cache_size_max: int = 0
     ) -> None:
         self.now, self.mend, self.cache_size_max = 0.0, mend, cache_size_max
         self.wires: list[tuple[NodeId, NodeId, bytes]] = []

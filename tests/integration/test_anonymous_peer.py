@@ -18,7 +18,7 @@ from cluster.protocol.topics import Registration, encode_registration
 from dledger.core.messages import Heartbeat
 from dledger.core.types import Index, NodeId, Term
 from dledger.errors import PeerRefused
-from dledger.membership.handshake import Dialler, Lane, Member, RefusalReason
+from dledger.membership.handshake import Dialler, LinkKind, Member, RefusalReason
 from dledger.wire.frames import FrameDecoder
 from dledger.wire.messages import encode as encode_message
 
@@ -71,7 +71,7 @@ def test_a_process_without_the_secret_is_refused_by_every_node(
             dialler = Dialler(
                 me._replace(node_id=NodeId(name)),
                 NodeId(member.name),
-                Lane.CONTROL,
+                LinkKind.CONTROL,
                 secret,
                 bytes(16),
                 lambda *_: None,

@@ -53,7 +53,7 @@ def change_members(ports: AdminPorts, call: Call, request: ChangeMembersRequest)
     node = NodeId(request.node)
     try:
         if request.dry_run:
-            after = changed(driver.members, driver.change_of(kind, node), driver.lives)
+            after = changed(driver.members, driver.change_of(kind, node), driver.incarnations)
             if isinstance(after, Reason):
                 raise change_refusal(after, None, None)
             call.answer(0, body=orjson.dumps(_picture(ports, driver, after)))

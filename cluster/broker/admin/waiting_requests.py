@@ -81,7 +81,7 @@ def _page(
 def _delayed(ports: AdminPorts, begin: int) -> Iterator[dict[str, Any]]:
     for position, waiting in ports.state.delayed.waiting_from(begin):
         row = _row(ports, position)
-        yield row | {"offset": waiting.offset, "due_ms": waiting.due_ms, "level": waiting.lane}
+        yield row | {"offset": waiting.offset, "due_ms": waiting.due_ms, "level": waiting.level}
 
 
 def _halves(ports: AdminPorts, begin: int) -> Iterator[dict[str, Any]]:

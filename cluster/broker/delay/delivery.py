@@ -122,7 +122,7 @@ class Delivery:
             if pieces is None:
                 continue
             size += len(pieces.body) + len(pieces.properties) + 256
-            if (size > TURN_BYTES_MAX and number) or not self._writer.appender.room(size):
+            if (size > TURN_BYTES_MAX and number) or not self._writer.appender.has_capacity(size):
                 self._give_up(mine[number:])
                 self._run_at(self._now() + (0.0 if size > TURN_BYTES_MAX else BUSY_SECONDS))
                 return

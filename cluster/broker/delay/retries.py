@@ -112,7 +112,7 @@ def _store(ports: DelayPorts, call: Call, retry: Retry, queues: int) -> None:
     pieces = retry.pieces._replace(store_host=ports.outcomes.host)
     appender = ports.outcomes.appender
     size = len(pieces.body) + len(pieces.properties) + RECORD_EXTRA
-    if not appender.room(size):
+    if not appender.has_capacity(size):
         raise QueueFull("the broker has more in flight than its limit; pause, then retry")
     queues = 1 if retry.is_dead else queues
     topic = ensure_topic(ports, retry.topic, queues)

@@ -114,7 +114,7 @@ class Popping:
             raise
 
     def _look(self, ask: Ask, now_ms: int, parts: list[Part]) -> Found:
-        rest, blocked_ms, room = 0, 0, ask.count_max
+        rest, blocked_ms, count_left = 0, 0, ask.count_max
         for place, wanted in self._places(ask):
             row = self._state.topics.get(place.topic)
             if row is None:
@@ -124,11 +124,11 @@ class Popping:
                 if until_ms:
                     blocked_ms = min(blocked_ms or until_ms, until_ms)
                     continue
-            part, left = self._from_queue(ask, place, wanted, room)
+            part, left = self._from_queue(ask, place, wanted, count_left)
             rest += left
             if part is not None:
                 parts.append(part)
-                room -= len(part.records)
+                count_left -= len(part.records)
         return Found(parts, rest, blocked_ms)
 
     def _places(self, ask: Ask) -> Iterator[tuple[Place, Wanted]]:
@@ -180,7 +180,7 @@ class Popping:
         return max(queue.max_offset - 1, 0)
 
     def _from_queue(
-        self, ask: Ask, place: Place, wanted: Wanted, room: int
+        self, ask: Ask, place: Place, wanted: Wanted, count_left: int
     ) -> tuple[Part | None, int]:
         """What one queue gives, and how many messages lie behind that."""
         low, high = self._reader.bounds(place.topic, place.queue)
@@ -189,11 +189,11 @@ class Popping:
         start = at = max(begin, low)
         left = max(high - start, 0)
         is_first = cursor.logged == NOT_KNOWN and ask.init_mode == INIT_MAX
-        if not room or self._state.pop.held.unacked(place) >= UNACKED_MAX:
+        if not count_left or self._state.pop.held.unacked(place) >= UNACKED_MAX:
             return None, left
         records: list[bytes | memoryview] = []
         for _ in range(SCANS_MAX):
-            request = PullRequest(place.group, place.topic, place.queue, at, room, 0, 0, 0, 0)
+            request = PullRequest(place.group, place.topic, place.queue, at, count_left, 0, 0, 0, 0)
             found = self._reader.scan(request, at, wanted)
             if found is None:
                 break
@@ -218,9 +218,11 @@ class Popping:
         rest = 0
         for place, wanted in self._places(ask):
             low, high = self._reader.bounds(place.topic, place.queue)
-            at, room = max(self._begin(ask, place), low), ask.count_max - len(records)
-            if room and at < high:
-                request = PullRequest(place.group, place.topic, place.queue, at, room, 0, 0, 0, 0)
+            at, count_left = max(self._begin(ask, place), low), ask.count_max - len(records)
+            if count_left and at < high:
+                request = PullRequest(
+                    place.group, place.topic, place.queue, at, count_left, 0, 0, 0, 0
+                )
                 found = self._reader.scan(request, at, wanted)
                 if found is not None:
                     records += found.records

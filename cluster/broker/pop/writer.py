@@ -112,7 +112,7 @@ class ReviveWriter:
         batch.units.append(OwnRecords(last, bound, self._when_dispatched))
 
     def _check(self, size: int) -> None:
-        if not self._appender.room(size):
+        if not self._appender.has_capacity(size):
             raise QueueFull("the broker has more in flight than its limit; pause, then retry")
 
     def _add(self, batch: Batch, place: tuple[str, int], body: bytearray) -> None:

@@ -144,7 +144,7 @@ class SendPath:
         batch = self._appender.open()
         bodies, first_index, stamp_ms = batch.bodies, batch.first_index, batch.stamp_ms
         taken = added = 0
-        size_left, count_left = self._appender.room_left()
+        size_left, count_left = self._appender.space_left()
         count_left += len(bodies)
         group = SendGroup(client, self)
         answers, target_of, suffix = group.answers, client.targets.get, self._stored.suffix
@@ -215,7 +215,7 @@ class SendPath:
                 target = self._target(client, request)
                 if target is None:
                     return 0
-            if size > size_left or not self._appender.room(size):
+            if size > size_left or not self._appender.has_capacity(size):
                 raise QueueFull("the broker has more in flight than its limit; pause, then retry")
             if target.is_batch:
                 take_batch(self, client, request, target, batch)

@@ -98,7 +98,7 @@ class Outcomes:
             waiting.append(done if first is outcome else _after(first, done))
             return
         size = half.message.record_size + 512  # the op record, or what else is added
-        if not self._appender.room(size):
+        if not self._appender.has_capacity(size):
             raise QueueFull("the broker has more in flight than its limit; pause, then retry")
         batch = self._appender.open()
         self._write(batch, half, outcome)

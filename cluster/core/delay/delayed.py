@@ -2,15 +2,15 @@
 
 Source: docs/spec/store.md 7.1, 7.2.
 
-    deferred(record)  ─► waits: address → (lane, due, queue offset)      lane 0: timers, n: level n
+    deferred(record)  ─► waits: address → (level, due, queue offset)    level 0: timers, n: level n
     settled(p)        ─► waits no longer
     take_due(now)     ─► addresses whose time has come; they still wait, until an outcome is applied
 
 What waits is a function of the log; it is a set, not a maximum: timers come due in any order. The
-order of deliveries within a lane (a heap each) is the leader's, and is kept on every replica so
+order of deliveries within a level (a heap each) is the leader's, and is kept on every replica so
 that a leadership begins without a pass over all.
 
-Clock protection: a due time further away than now + the lane's delay means that the clock went
+Clock protection: a due time further away than now + the level's delay means that the clock went
 back, or that an earlier leader's clock was ahead; such a message is due now. The clocks of a group
 may differ by CLOCK_SKEW_MS_MAX without that meaning anything.
 """
@@ -41,19 +41,19 @@ from commitlog.records.property_names import TIMER_DELETE_UNIQUE_KEY
 #: A message takes some 300 bytes here on every replica; more are refused until some are delivered.
 WAITING_MAX: Final = 500_000
 CLOCK_SKEW_MS_MAX: Final = 10_000
-TIMER_LANE: Final = 0
+TIMER_LEVEL: Final = 0
 NEVER_MS: Final = (1 << 63) - 1
 
 _SCHEDULE, _TIMER = SCHEDULE_TOPIC.encode(), TIMER_TOPIC.encode()
 _CANCELS = TIMER_DELETE_UNIQUE_KEY.encode()
-# One message in a checkpoint: address, lane, due time, queue offset
+# One message in a checkpoint: address, level, due time, queue offset
 _ROW = struct.Struct("<4q")
 
 
 class Waiting(NamedTuple):
     """One message that waits. Times in ms; `offset` in its deferred queue."""
 
-    lane: int
+    level: int
     due_ms: int
     offset: int
 
@@ -67,7 +67,7 @@ class DelayedTable:
         self.levels = levels
         self.changes = 0
         self._waiting: dict[int, bytes] = {}  # address → its row, so that a checkpoint is a join
-        self._lanes: list[list[tuple[int, int]]] = [[] for _ in range(levels.level_max + 1)]
+        self._heaps: list[list[tuple[int, int]]] = [[] for _ in range(levels.level_max + 1)]
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -97,11 +97,11 @@ class DelayedTable:
         """An imported store has delivered these (`DelaysPassed`)."""
         gone = [
             position
-            for position, lane, due_ms, offset in self._rows()
+            for position, level, due_ms, offset in self._rows()
             if (
                 wheel_time_ms(due_ms) < timers_ms
-                if lane == TIMER_LANE
-                else offset < offsets.get(lane, 0)
+                if level == TIMER_LEVEL
+                else offset < offsets.get(level, 0)
             )
         ]
         for position in gone:
@@ -117,29 +117,29 @@ class DelayedTable:
             due_ms = timer_due_ms(record.properties, record.store_timestamp_ms)
         except DelayNotReadable:
             due_ms = NO_TIMER
-        return Delay(TIMER_LANE, due_ms or record.store_timestamp_ms)
+        return Delay(TIMER_LEVEL, due_ms or record.store_timestamp_ms)
 
     def _add(self, position: int, waiting: Waiting) -> None:
         self._waiting[position] = _ROW.pack(position, *waiting)
-        heapq.heappush(self._lanes[waiting.lane], (waiting.due_ms, position))
+        heapq.heappush(self._heaps[waiting.level], (waiting.due_ms, position))
         self.changes += 1
 
     # -- the leader --------------------------------------------------------------------------------
 
     def next_due_ms(self, now_ms: int) -> int | None:
         """When the next delivery is due, `now_ms` at the earliest; None when nothing waits."""
-        heads = [self._head_due_ms(lane, now_ms) for lane in range(len(self._lanes))]
+        heads = [self._head_due_ms(level, now_ms) for level in range(len(self._heaps))]
         return min((head for head in heads if head is not None), default=None)
 
     def take_due(self, now_ms: int, count_max: int) -> list[int]:
-        """Addresses of at most `count_max` messages that are due, lane by lane, oldest first.
+        """Addresses of at most `count_max` messages that are due, level by level, oldest first.
 
         None of them is given again before `put_back`.
         """
         found: list[int] = []
-        for lane, heap in enumerate(self._lanes):
+        for level, heap in enumerate(self._heaps):
             while len(found) < count_max:
-                due_ms = self._head_due_ms(lane, now_ms)
+                due_ms = self._head_due_ms(level, now_ms)
                 if due_ms is None or due_ms > now_ms:
                     break
                 found.append(heapq.heappop(heap)[1])
@@ -150,21 +150,21 @@ class DelayedTable:
         for position in positions:
             row = self._waiting.get(position)
             if row is not None:
-                _, lane, due_ms, _ = _ROW.unpack(row)
-                heapq.heappush(self._lanes[lane], (due_ms, position))
+                _, level, due_ms, _ = _ROW.unpack(row)
+                heapq.heappush(self._heaps[level], (due_ms, position))
 
-    def _head_due_ms(self, lane: int, now_ms: int) -> int | None:
-        heap = self._lanes[lane]
+    def _head_due_ms(self, level: int, now_ms: int) -> int | None:
+        heap = self._heaps[level]
         while heap and heap[0][1] not in self._waiting:
             heapq.heappop(heap)
         if not heap:
             return None
         due_ms = max(heap[0][0], now_ms)
-        delay_ms = TIMER_DELAY_MS_MAX if lane == TIMER_LANE else self.levels.delay_ms(lane)
+        delay_ms = TIMER_DELAY_MS_MAX if level == TIMER_LEVEL else self.levels.delay_ms(level)
         return now_ms if due_ms > now_ms + delay_ms + CLOCK_SKEW_MS_MAX else due_ms
 
     def _rows(self) -> Iterator[tuple[int, int, int, int]]:
-        """Address, lane, due time and queue offset of all, in log order."""
+        """Address, level, due time and queue offset of all, in log order."""
         return _ROW.iter_unpack(b"".join(self._waiting.values()))
 
     # -- looks, exports and checkpoints ------------------------------------------------------------
@@ -176,15 +176,15 @@ class DelayedTable:
                 yield position, Waiting(*_ROW.unpack(row)[1:])
 
     def first_offsets(self) -> dict[int, int]:
-        """Lane → queue offset of its oldest message that waits; lanes without one are left out."""
+        """Level → queue offset of its oldest message that waits; others are left out."""
         found: dict[int, int] = {}
-        for _, lane, _, offset in self._rows():  # in log order
-            found.setdefault(lane, offset)
+        for _, level, _, offset in self._rows():  # in log order
+            found.setdefault(level, offset)
         return found
 
     def first_wheel_ms(self) -> int:
         """RocketMQ's time of the timer that is due next; far away when no timer waits."""
-        dues = (due_ms for _, lane, due_ms, _ in self._rows() if lane == TIMER_LANE)
+        dues = (due_ms for _, level, due_ms, _ in self._rows() if level == TIMER_LEVEL)
         return wheel_time_ms(min(dues, default=NEVER_MS))
 
     def first_waiting(self) -> int | None:
@@ -200,7 +200,7 @@ class DelayedTable:
         data = base64.b64decode(value, validate=True)
         if len(data) % _ROW.size:
             raise ValueError(f"{len(data)} bytes are no rows of {_ROW.size}")
-        for position, lane, due_ms, offset in _ROW.iter_unpack(data):
-            if not 0 <= lane < len(self._lanes):
-                raise ValueError(f"there is no delay level {lane}")
-            self._add(position, Waiting(lane, due_ms, offset))
+        for position, level, due_ms, offset in _ROW.iter_unpack(data):
+            if not 0 <= level < len(self._heaps):
+                raise ValueError(f"there is no delay level {level}")
+            self._add(position, Waiting(level, due_ms, offset))

@@ -28,7 +28,7 @@ def listened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Until the test ends readers of this process write into this folder."""
     for owner, name in (
         (DoubleSlot, "__init__"),
-        (ColdReader, "_mend"),
+        (ColdReader, "_rewrite_slots"),
         (dispatch_mark, "decode_mark"),
         (checkpoint, "load"),
     ):

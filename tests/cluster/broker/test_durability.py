@@ -18,7 +18,7 @@ from cluster.protocol.frames import Frame
 from commitlog.records.batch import BatchItem, encode_client_batch
 from dledger.producers.durability import Durability
 from dledger.replica.ports import SyncWork
-from dledger.runtime.sync_lane import SyncLane
+from dledger.runtime.sync_thread import SyncThread
 from tests.waiting import within
 
 from .conftest import MakeBrokers
@@ -31,9 +31,9 @@ BATCH = RequestCode.SEND_BATCH_MESSAGE
 @contextmanager
 def no_syncs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every disk of the group stands still; what waited is synced at the end."""
-    held: list[tuple[SyncLane, SyncWork]] = []
+    held: list[tuple[SyncThread, SyncWork]] = []
     with monkeypatch.context() as patch:
-        patch.setattr(SyncLane, "submit", lambda lane, work: held.append((lane, work)))
+        patch.setattr(SyncThread, "submit", lambda lane, work: held.append((lane, work)))
         yield
     for lane, work in held:
         lane.submit(work)

@@ -32,7 +32,7 @@ def nonce() -> bytes:
 
 
 def dialler(secret: str | None = "secret", **other: str) -> LinkDialler:
-    said = {"client_address": ADDRESS, "node": "n1", "life": "a", "to": "n0", **other}
+    said = {"client_address": ADDRESS, "node": "n1", "start_token": "a", "to": "n0", **other}
     return LinkDialler(**said, secret=secret, nonce=nonce())
 
 
@@ -58,7 +58,7 @@ def test_a_hello_carries_the_clients_address(address: str, secret: str | None) -
     frames = meet(opens, accepts)
     assert opens.is_open
     assert accepts.hello is not None
-    assert (str(accepts.hello.client), accepts.hello.node, accepts.hello.life) == (
+    assert (str(accepts.hello.client), accepts.hello.node, accepts.hello.start_token) == (
         address,
         "n1",
         "a",

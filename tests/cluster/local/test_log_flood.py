@@ -7,7 +7,7 @@ import socket
 
 from cluster.local.profile import BROKER
 from dledger.core.types import NodeId
-from dledger.membership.handshake import Dialler, Lane, Member
+from dledger.membership.handshake import Dialler, LinkKind, Member
 from tests.conftest import MakeCluster
 from tests.waiting import limit
 
@@ -19,7 +19,7 @@ def forged(number: int) -> bytes:
     """A hello whose every name is long, new, and holds a line break."""
     name = f"{number}\nforged " + "x" * 235
     me = Member(name, name, NodeId(name), number + 1)
-    return Dialler(me, NodeId(name), Lane.CONTROL, None, b"n" * 16, lambda *_: None).start()
+    return Dialler(me, NodeId(name), LinkKind.CONTROL, None, b"n" * 16, lambda *_: None).start()
 
 
 def say(address: str, data: bytes) -> None:

@@ -43,7 +43,7 @@ from dledger.core.messages import (
     VoteRequest,
 )
 from dledger.core.types import EntryId, Index, NodeId, Term, TermRun
-from dledger.membership.handshake import Dialler, Lane, Member
+from dledger.membership.handshake import Dialler, LinkKind, Member
 from dledger.wire.frames import Frame as PeerFrame
 from dledger.wire.frames import FrameDecoder as PeerDecoder
 from dledger.wire.messages import encode
@@ -257,7 +257,7 @@ def peer_groups(seed: int, me: Member, receiver: str, *, proven: bool) -> Iterat
 
 
 def _dialler(me: Member, to: str, secret: bytes | None, random: Random) -> Dialler:
-    return Dialler(me, NodeId(to), Lane.CONTROL, secret, random.randbytes(16), lambda *_: None)
+    return Dialler(me, NodeId(to), LinkKind.CONTROL, secret, random.randbytes(16), lambda *_: None)
 
 
 def member_of(guarded: Guarded) -> tuple[Member, bytes]:

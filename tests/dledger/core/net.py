@@ -71,7 +71,7 @@ class Net:
         self.settings = settings
         self.wires: list[tuple[NodeId, NodeId, Message]] = []
         self.cut: set[tuple[NodeId, NodeId]] = set()
-        self.lives: dict[NodeId, int] | None = None  # as leaders have met them
+        self.incarnations: dict[NodeId, int] | None = None  # as leaders have met them
         self.drop: Callable[[NodeId, NodeId, Message], bool] = lambda *_: False
         self.checker = ClusterChecker()
         self.truncations: list[tuple[NodeId, Index]] = []
@@ -128,7 +128,7 @@ class Net:
         """Ask for one step; `membership_done` finds how it ended."""
         self.changes += 1
         change = Change(kind, NodeId(name), incarnation)
-        self.handle(leader, ev.MembershipRequested(change, self.changes, self.lives))
+        self.handle(leader, ev.MembershipRequested(change, self.changes, self.incarnations))
 
     def membership_done(self, name: str) -> fx.MembershipDone | None:
         """The answer to the newest change asked for at `name`."""

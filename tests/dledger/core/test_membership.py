@@ -522,13 +522,13 @@ def test_a_change_pins_the_lives_that_the_leader_has_met() -> None:
     """Who comes in has met nobody: it must not take a life that lost its disk for the first."""
     net = ready()
     net.join("n3")
-    net.lives = {N0: 1, N1: 2, N2: 3}
+    net.incarnations = {N0: 1, N1: 2, N2: 3}
     net.change("n0", ChangeKind.ADD, "n3", incarnation=7)
     net.run(2.0)
     for name in net.names:
-        lives = {m.node_id: m.incarnation for m in net.configuration(name).members}
-        assert lives == {N0: 1, N1: 2, N2: 3, N3: 7}
-    net.lives = {N0: 4, N1: 4, N2: 4}
+        incarnations = {m.node_id: m.incarnation for m in net.configuration(name).members}
+        assert incarnations == {N0: 1, N1: 2, N2: 3, N3: 7}
+    net.incarnations = {N0: 4, N1: 4, N2: 4}
     net.change("n0", ChangeKind.REMOVE, "n3")
     net.run(1.0)
     assert [m.incarnation for m in net.configuration("n0").members] == [1, 2, 3], "pinned for good"
@@ -549,7 +549,7 @@ def test_nobody_comes_in_while_the_leader_has_not_met_a_member(
 ) -> None:
     """n2 was never met: it may go, or come back, and nobody else may come in."""
     net = ready()
-    net.lives = {N0: 1, N1: 2}
+    net.incarnations = {N0: 1, N1: 2}
     net.change("n0", kind, node, incarnation=9)
     net.run(0.3)
     done = net.membership_done("n0")
@@ -560,7 +560,7 @@ def test_nobody_comes_in_while_the_leader_has_not_met_a_member(
 def test_a_new_leader_finds_whom_a_change_removed_although_others_were_pinned() -> None:
     """It tells the one who is gone, as the leader before it would have."""
     net = ready(5)
-    net.lives = {NodeId(f"n{i}"): i + 1 for i in range(5)}
+    net.incarnations = {NodeId(f"n{i}"): i + 1 for i in range(5)}
     net.cut |= {(N0, NodeId(f"n{i}")) for i in (2, 3, 4)}
     net.change("n0", ChangeKind.REMOVE, "n4")
     net.deliver()

@@ -39,7 +39,7 @@ class Joiner:
     def takes(self) -> int:
         """Bytes that it is sent now, up to one window."""
         progress, sent = self.progress, 0
-        while sent < CONFIG.window_bytes_max and progress.has_room(self.now, CONFIG):
+        while sent < CONFIG.window_bytes_max and progress.is_window_open(self.now, CONFIG):
             progress.sent(progress.next, FRAME_SIZE)
             sent += FRAME_SIZE
             progress.acknowledged(Index(progress.next - 1), Index(progress.next - 1), self.now)

@@ -41,7 +41,7 @@ def come_up(disk: CrashDisk, incarnation: int = NEW) -> NodeStorage:
         node_id="n0",
         clock=Clock(),
         files=disk,
-        mended=True,
+        repairable=True,
         draw_incarnation=lambda: incarnation,
     )
 

@@ -9,7 +9,7 @@ import pytest
 from dledger.core.types import NodeId
 from dledger.errors import MalformedFrame, PeerRefused
 from dledger.membership.generation import NO_GENERATION, Generation, frame_for, read_told
-from dledger.membership.handshake import Acceptor, Dialler, Lane, Member, RefusalReason
+from dledger.membership.handshake import Acceptor, Dialler, LinkKind, Member, RefusalReason
 from dledger.wire.frames import Frame, FrameDecoder, FrameType, pack_frame
 
 ALL = frozenset(map(NodeId, ("n1", "n2")))
@@ -26,14 +26,14 @@ class Memory:
         self.current = current
         self.known: dict[tuple[str, int], Generation] = {}
 
-    def met(self, peer: NodeId, life: int) -> Generation:
-        return self.known.get((peer, life), NO_GENERATION)
+    def met(self, peer: NodeId, incarnation: int) -> Generation:
+        return self.known.get((peer, incarnation), NO_GENERATION)
 
     def judge(self, peer: NodeId, met: Generation) -> str | None:
         return f"older than {met.number}" if met.number > self.current.number else None
 
-    def remember(self, peer: NodeId, life: int, generation: Generation) -> None:
-        self.known[peer, life] = generation
+    def remember(self, peer: NodeId, incarnation: int, generation: Generation) -> None:
+        self.known[peer, incarnation] = generation
 
 
 def pair(
@@ -41,7 +41,7 @@ def pair(
 ) -> tuple[Dialler, Acceptor]:
     first, second = (next(_nonces).to_bytes(16, "big") for _ in range(2))
     return (
-        Dialler(ONE, TWO.node_id, Lane.BULK, secret, first, lambda *_: None, witness=one),
+        Dialler(ONE, TWO.node_id, LinkKind.BULK, secret, first, lambda *_: None, witness=one),
         Acceptor(TWO, ALL, secret, second, lambda *_: None, witness=two),
     )
 

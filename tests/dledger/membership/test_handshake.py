@@ -13,7 +13,7 @@ from dledger.membership.handshake import (
     VERSION,
     Acceptor,
     Dialler,
-    Lane,
+    LinkKind,
     Member,
     RefusalReason,
     refusal_frame,
@@ -32,7 +32,7 @@ def trust(_peer: NodeId, _incarnation: int) -> str | None:
 
 def dialler(me: Member = ONE, to: str = "n2", secret: bytes | None = None) -> Dialler:
     nonce = next(_nonces).to_bytes(16, "big")
-    return Dialler(me, NodeId(to), Lane.BULK, secret, nonce, trust)
+    return Dialler(me, NodeId(to), LinkKind.BULK, secret, nonce, trust)
 
 
 def acceptor(me: Member = TWO, secret: bytes | None = None) -> Acceptor:
@@ -60,7 +60,7 @@ def test_two_peers_meet(secret: bytes | None) -> None:
     meet(one, two)
     assert one.peer == TWO
     assert two.hello is not None
-    assert (two.hello.sender, two.hello.lane) == (ONE, Lane.BULK)
+    assert (two.hello.sender, two.hello.link_kind) == (ONE, LinkKind.BULK)
 
 
 @pytest.mark.parametrize(

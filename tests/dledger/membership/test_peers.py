@@ -42,7 +42,7 @@ async def test_a_wiped_node_is_refused_and_the_others_go_on(group: Group) -> Non
     wiped = group.followers()[0].config.node_id
     leading = log._driver
     assert leading is not None
-    await until(lambda: wiped in leading.lives)  # it may lead by the other one's vote
+    await until(lambda: wiped in leading.incarnations)  # it may lead by the other one's vote
     await group.stop(wiped)
     shutil.rmtree(Path(group.configs[wiped].data_dir))
     await group.start(wiped)  # formats it again, as a careless script would

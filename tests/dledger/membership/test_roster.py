@@ -11,12 +11,12 @@ from dledger.core.configuration import Change, ChangeKind, Configuration, change
 from dledger.core.configuration import Member as GroupMember
 from dledger.core.types import NodeId
 from dledger.errors import MembershipRefused
-from dledger.membership.handshake import Hello, Lane, Member
+from dledger.membership.handshake import Hello, LinkKind, Member
 from dledger.membership.incarnations import KnownPeers
 from dledger.membership.roster import (
     VISIT_SECONDS_MAX,
     VISITORS_MAX,
-    Life,
+    NodeIncarnation,
     Roster,
     peer_address,
     service_of,
@@ -27,14 +27,14 @@ N0, N1, N3, N9 = NodeId("n0"), NodeId("n1"), NodeId("n3"), NodeId("n9")
 
 @pytest.fixture
 def roster(tmp_path: Path) -> Roster:
-    made = Roster(KnownPeers(OS_FILES, tmp_path), Life(N9, 99))
+    made = Roster(KnownPeers(OS_FILES, tmp_path), NodeIncarnation(N9, 99))
     made.follow(Configuration((GroupMember(N0), GroupMember(N1, incarnation=7))))
     made.live_leader = lambda: N0
     return made
 
 
 def hello(name: str, incarnation: int, address: str = "h:1") -> Hello:
-    return Hello(Lane.CONTROL, Member("c", "g", NodeId(name), incarnation), N0, False, address)
+    return Hello(LinkKind.CONTROL, Member("c", "g", NodeId(name), incarnation), N0, False, address)
 
 
 def test_only_the_life_that_the_group_knows(roster: Roster) -> None:
@@ -48,23 +48,23 @@ def test_only_the_life_that_the_group_knows(roster: Roster) -> None:
 
 
 def test_the_lives_that_were_met_are_told_and_last(roster: Roster, tmp_path: Path) -> None:
-    assert roster.lives() == {N9: 99}
+    assert roster.incarnations() == {N9: 99}
     assert roster.vouch(N0, 3) is None
-    again = Roster(KnownPeers(OS_FILES, tmp_path), Life(N9, 99))
-    assert again.lives() == {N0: 3, N9: 99}
+    again = Roster(KnownPeers(OS_FILES, tmp_path), NodeIncarnation(N9, 99))
+    assert again.incarnations() == {N0: 3, N9: 99}
 
 
 def test_one_who_comes_in_does_not_take_a_wiped_life_for_the_one_that_is_meant(
     tmp_path: Path,
 ) -> None:
     """It has met nobody: what the entry that took it in has pinned is all it knows."""
-    leader = Roster(KnownPeers(OS_FILES, tmp_path / "n0"), Life(N0, 1))
+    leader = Roster(KnownPeers(OS_FILES, tmp_path / "n0"), NodeIncarnation(N0, 1))
     (tmp_path / "n0").mkdir()
     leader.follow(of_voters((N0, N1)))
     assert leader.vouch(N1, 2) is None
-    group = changed(leader.configuration, Change(ChangeKind.ADD, N3, 7), leader.lives())
+    group = changed(leader.configuration, Change(ChangeKind.ADD, N3, 7), leader.incarnations())
     assert isinstance(group, Configuration)
-    joiner = Roster(KnownPeers(OS_FILES, tmp_path), Life(N3, 7))
+    joiner = Roster(KnownPeers(OS_FILES, tmp_path), NodeIncarnation(N3, 7))
     joiner.follow(group)
     assert not joiner.knows(N1, 1002)
     assert joiner.knows(N1, 2)
@@ -82,7 +82,7 @@ def test_a_stranger_asks_and_leads_only_where_no_other_leader_is_heard(roster: R
 
 
 def test_a_node_without_a_group_lets_everybody_in(tmp_path: Path) -> None:
-    roster = Roster(KnownPeers(OS_FILES, tmp_path), Life(N9, 99))
+    roster = Roster(KnownPeers(OS_FILES, tmp_path), NodeIncarnation(N9, 99))
     assert N0 in roster
     assert roster.vouch(N0, 1) is None
     assert not roster.knows(N0, 1), "its answers would be heard"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from dledger import RaftConfig
 from dledger.core.messages import AppendEntries, Heartbeat, Message
 from dledger.core.types import NO_ENTRY, Index, NodeId, Term, TermRun
-from dledger.membership.handshake import Lane, Member
+from dledger.membership.handshake import LinkKind, Member
 from dledger.runtime.clock import seeded_jitter
 from dledger.runtime.group_clock import GroupClock
 from dledger.runtime.owned import Owned
@@ -26,7 +26,7 @@ class End:
     group: str = "default"
     got: list[Message] = field(default_factory=list)
     raw: list[bytes] = field(default_factory=list)
-    lost: list[tuple[str, Lane, bool]] = field(default_factory=list)
+    lost: list[tuple[str, LinkKind, bool]] = field(default_factory=list)
     died: list[BaseException] = field(default_factory=list)
     refuse: str | None = None
     clocks: GroupClock | None = None
@@ -47,8 +47,8 @@ class End:
             self.raw.append(b"".join(bytes(part) for part in message.data or ()))
         self.got.append(message)
 
-    def _disconnected(self, peer: NodeId, lane: Lane, dialled: bool) -> None:
-        self.lost.append((peer, lane, dialled))
+    def _disconnected(self, peer: NodeId, link_kind: LinkKind, dialled: bool) -> None:
+        self.lost.append((peer, link_kind, dialled))
 
     @property
     def name(self) -> NodeId:
@@ -56,7 +56,7 @@ class End:
 
     def open(self, peer: str) -> bool:
         status = self.transport.status()
-        return all(status[f"{peer}/{lane}"].open for lane in ("control", "bulk"))
+        return all(status[f"{peer}/{link_kind}"].open for link_kind in ("control", "bulk"))
 
     def error(self, peer: str) -> str:
         return self.transport.status()[f"{peer}/control"].error

@@ -82,9 +82,9 @@ async def test_a_file_that_another_error_kept_from_being_made_is_no_full_disk() 
 
 async def test_what_the_service_says_of_room_is_told_at_once() -> None:
     shell = Shell()
-    shell.check.short_of_room("the disk is 95% full", "")
-    shell.check.short_of_room("the disk is 95% full", "")
-    shell.check.short_of_room("", "")
+    shell.check.report_disk_space("the disk is 95% full", "")
+    shell.check.report_disk_space("the disk is 95% full", "")
+    shell.check.report_disk_space("", "")
     healths = [found.health for found in shell.told]
     assert healths == [DiskHealth.LOW, DiskHealth.RECOVERING]
     shell.check.stop()

@@ -16,7 +16,7 @@ from dledger.core.types import Index, NodeId
 from dledger.log.file_log import FileLog
 from dledger.replica.ports import SyncWork
 from dledger.runtime.owned import Owned
-from dledger.runtime.sync_lane import SyncLane
+from dledger.runtime.sync_thread import SyncThread
 from tests.waiting import limit
 
 from .group import Group, until
@@ -47,7 +47,7 @@ async def test_a_lane_runs_work_in_its_thread_and_tells_the_loop() -> None:
 
     owned = Owned(raise_it)
     assert owned.loop is asyncio.get_running_loop()
-    lane = SyncLane("lane-under-test", owned, done)
+    lane = SyncThread("lane-under-test", owned, done)
     good, bad = SyncWork("log", Task()), SyncWork("log", Task(OSError("no")))
     lane.submit(good)
     lane.submit(bad)

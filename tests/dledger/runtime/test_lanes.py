@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from dledger.log.log_tasks import LogSync
-from dledger.membership.handshake import Lane
+from dledger.membership.handshake import LinkKind
 from tests.waiting import limit
 
 from .group import Group, until
@@ -50,7 +50,7 @@ async def test_l2_a_bulk_lane_that_is_stuck_holds_no_heartbeat_back(group: Group
     term = log.status().node.term
     slow = group.followers()[0]
     assert slow._driver is not None
-    inbound = slow._driver.transport._inbound[log._driver.replica.node.node_id, Lane.BULK]  # type: ignore[union-attr]
+    inbound = slow._driver.transport._inbound[log._driver.replica.node.node_id, LinkKind.BULK]  # type: ignore[union-attr]
     assert inbound._transport is not None
     inbound._transport.pause_reading()
     body = os.urandom(64 << 10)

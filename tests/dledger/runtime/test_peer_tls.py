@@ -15,7 +15,7 @@ import pytest
 from dledger import DledgerError, RaftConfig
 from dledger.config import TlsMode
 from dledger.core.types import NodeId
-from dledger.membership.handshake import Dialler, Lane, Member
+from dledger.membership.handshake import Dialler, LinkKind, Member
 from dledger.runtime.inbound_tls import InboundTls
 from dledger.runtime.peer_tls import PeerTls
 from dledger.wire.frames import FRAME_SIZE, FrameType
@@ -77,7 +77,7 @@ async def test_enforced_tls_refuses_a_plain_node_and_says_so_seldom(
     await one.transport.start()
     await two.transport.start()
     await until(lambda: "takes TLS only" in one.error("n1") and "closed" in two.error("n0"))
-    links = [one.transport._links[two.name, lane] for lane in Lane]
+    links = [one.transport._links[two.name, lane] for lane in LinkKind]
     for _ in range(
         3
     ):  # three more attempts of each lane: of eight, the 1st, 2nd, 4th, 8th are told
@@ -97,7 +97,7 @@ async def test_enforced_tls_answers_a_plain_hello_with_what_to_do(make: Make) ->
     await two.transport.start()
     reader, writer = await asyncio.open_connection(*two.config.peers["n1"])
     me = Member("cluster", "default", NodeId("n0"), 7)
-    hello = Dialler(me, two.name, Lane.BULK, None, bytes(16), lambda *_: None)
+    hello = Dialler(me, two.name, LinkKind.BULK, None, bytes(16), lambda *_: None)
     writer.write(hello.start())
     answer = await reader.readexactly(FRAME_SIZE)
     assert answer[4] == FrameType.REFUSED

@@ -31,7 +31,7 @@ from dledger.config import ENTRY_SIZE_LIMIT
 from dledger.core.types import NodeId, Role, Term
 from dledger.replica.envelope import noop_body
 from dledger.replica.ports import SyncWork
-from dledger.runtime.sync_lane import SyncLane
+from dledger.runtime.sync_thread import SyncThread
 from tests.waiting import within
 
 from .group import Group, until
@@ -78,9 +78,9 @@ async def test_a_majority_in_memory_answers_before_any_sync(
     """R22: told early, seen by no reader before it is on disks."""
     await group.start()
     log = await group.leader()
-    held: list[tuple[SyncLane, SyncWork]] = []
+    held: list[tuple[SyncThread, SyncWork]] = []
     with monkeypatch.context() as patch:
-        patch.setattr(SyncLane, "submit", lambda lane, work: held.append((lane, work)))
+        patch.setattr(SyncThread, "submit", lambda lane, work: held.append((lane, work)))
         strong, early = log.append(b"a"), log.append(b"b", durability=Durability.MAJORITY_IN_MEMORY)
         assert await within(early, "an answer before any sync") == log.applied + 2
         assert not strong.done()

@@ -11,7 +11,7 @@ import pytest
 
 from dledger.core.messages import AppendEntries, AppendReply, Heartbeat
 from dledger.core.types import EntryId, Index, NodeId, Term
-from dledger.membership.handshake import Lane
+from dledger.membership.handshake import LinkKind
 from dledger.runtime.transport import GREETING_MAX
 from dledger.wire.frames import FRAME, FrameType, pack_frame
 
@@ -43,7 +43,7 @@ async def test_messages_travel_on_the_lane_of_their_kind(make: Make, secret: str
 async def test_silence_is_limited_on_every_connection(make: Make) -> None:
     one, two = make("n0"), make("n1")
     await meet(one, two)
-    outbound = one.transport._links[two.name, Lane.BULK]._outbound
+    outbound = one.transport._links[two.name, LinkKind.BULK]._outbound
     assert outbound is not None
     assert outbound._transport is not None
     raw = outbound._transport.get_extra_info("socket")
@@ -161,10 +161,10 @@ async def test_a_peer_that_breaks_the_rules_loses_its_connection_and_dials_again
 ) -> None:
     one, two = make("n0"), make("n1")
     await meet(one, two)
-    control = one.transport._links[two.name, Lane.CONTROL]
+    control = one.transport._links[two.name, LinkKind.CONTROL]
     control.send([pack_frame(FrameType.APPEND, bytes(56))])  # bulk on the control lane
-    await until(lambda: ("n0", Lane.CONTROL, False) in two.lost)
-    await until(lambda: ("n1", Lane.CONTROL, True) in one.lost)
+    await until(lambda: ("n0", LinkKind.CONTROL, False) in two.lost)
+    await until(lambda: ("n1", LinkKind.CONTROL, True) in one.lost)
     await until(lambda: one.open("n1"))
     one.transport.send(two.name, beat("n0"))
     await until(lambda: bool(two.got))
@@ -209,7 +209,7 @@ async def test_bulk_that_does_not_fit_is_refused_and_control_drops_its_oldest(
     for inbound in two.transport._inbound.values():
         assert inbound._transport is not None
         inbound._transport.pause_reading()
-    control = one.transport._links[two.name, Lane.CONTROL]._outbound
+    control = one.transport._links[two.name, LinkKind.CONTROL]._outbound
     assert control is not None
     assert control._transport is not None
     small = control._transport.get_extra_info("socket")

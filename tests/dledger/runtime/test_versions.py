@@ -11,7 +11,7 @@ from dledger.errors import PeerRefused
 from dledger.membership.handshake import (
     VERSION,
     Dialler,
-    Lane,
+    LinkKind,
     Member,
     RefusalReason,
     refusal_frame,
@@ -27,7 +27,7 @@ OLD = VERSION - 1
 def old_hello(sender: str, receiver: str) -> bytes:
     """What a node of the version before says first; the version stands behind the magic."""
     me = Member("cluster", "default", NodeId(sender), 7)
-    dialler = Dialler(me, NodeId(receiver), Lane.CONTROL, None, bytes(16), lambda *_: None)
+    dialler = Dialler(me, NodeId(receiver), LinkKind.CONTROL, None, bytes(16), lambda *_: None)
     (hello,) = frames(dialler.start())
     return pack_frame(FrameType.HELLO, hello[1][:4] + OLD.to_bytes(2, "big") + hello[1][6:])
 

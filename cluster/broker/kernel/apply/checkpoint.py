@@ -59,7 +59,7 @@ class SaveTask:
         """Raises OSError."""
         self.derived.sync_queues()
         try:
-            self.derived.make_room()
+            self.derived.allocate_blocks()
         except OSError as error:
             self._full(error)
             self.again = True

@@ -30,14 +30,14 @@ _SAID = ("clientAddress", "node", "life", "to", "nonce")
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """Of whom a link is. `life`: another one after each start of the node.
+    """Of whom a link is. `start_token`: another one after each start of the node.
 
     `term`: the link is for that leadership; None: an earlier release does not say.
     """
 
     client: Host
     node: str
-    life: str
+    start_token: str
     term: int | None = None
 
 
@@ -48,7 +48,7 @@ class LinkDialler:
         self,
         client_address: str,
         node: str,
-        life: str,
+        start_token: str,
         to: str,
         secret: str | None,
         nonce: bytes,
@@ -57,7 +57,7 @@ class LinkDialler:
         """`to`: the node id of who leads, in `term`. `nonce`: NONCE_SIZE random bytes, new ones."""
         assert len(nonce) == NONCE_SIZE
         self._secret = None if secret is None else secret.encode()
-        self._said = {"clientAddress": client_address, "node": node, "life": life, "to": to}
+        self._said = {"clientAddress": client_address, "node": node, "life": start_token, "to": to}
         if term is not None:
             self._said["term"] = str(term)
         if secret is not None:
@@ -130,10 +130,10 @@ class LinkAcceptor:
 def _read(frame: Frame) -> Hello:
     """Raises InvalidRequest."""
     try:
-        address, node, life = (frame.ext[name] for name in ("clientAddress", "node", "life"))
+        address, node, start_token = (frame.ext[name] for name in ("clientAddress", "node", "life"))
         host, _, port = address.rpartition(":")
         term = int(frame.ext["term"]) if "term" in frame.ext else None
-        return Hello(Host(host.strip("[]"), int(port)), node, life, term)
+        return Hello(Host(host.strip("[]"), int(port)), node, start_token, term)
     except (KeyError, ValueError) as error:
         raise InvalidRequest(
             f"a forwarding hello cannot be read ({error!r}); run the same release on every node"

@@ -46,7 +46,7 @@ class Links:
         """`applied()`: index of this node's newest applied entry."""
         self._config, self._owned = config, owned
         self._leadership, self._applied = leadership, applied
-        self._life = secrets.token_hex(8)
+        self._start_token = secrets.token_hex(8)
         self._tls: DialTls | None = None
         if config.tls_mode == TlsMode.ENFORCING.value:
             self._tls = DialTls(config.tls_certificate, config.tls_key, config.tls_client_authority)
@@ -113,7 +113,7 @@ class Links:
         greeting = LinkDialler(
             client.address,
             config.node_id,
-            self._life,
+            self._start_token,
             leader,
             config.cluster_secret,
             secrets.token_bytes(NONCE_SIZE),

@@ -62,7 +62,7 @@ class Appender:
         self._leaderships = 0  # that have ended
         self.acknowledged = dict.fromkeys(Durability, 0)
 
-    def room(self, size: int) -> bool:
+    def has_capacity(self, size: int) -> bool:
         """May `size` more bytes wait? False: answer busy, at once."""
         pending = self._open
         if pending is None:
@@ -75,7 +75,7 @@ class Appender:
             and self.in_flight_count + len(pending.bodies) < self._count_max
         )
 
-    def room_left(self) -> tuple[int, int]:
+    def space_left(self) -> tuple[int, int]:
         """Bytes and records that may be added to this turn's batch."""
         pending = self._open
         size, count = (0, 0) if pending is None else (pending.size, len(pending.bodies))

@@ -82,4 +82,4 @@ class DiskSpace:
 
     def _tell(self) -> None:
         """The replica learns whether there is space; when deriving rests, it takes no entries."""
-        self._log.driver.short_of_room(self._why(), self._deriving)
+        self._log.driver.report_disk_space(self._why(), self._deriving)

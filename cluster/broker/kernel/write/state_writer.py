@@ -54,7 +54,7 @@ class StateWriter:
         Raises QueueFull, and InvalidRequest for one that a replica could not apply.
         """
         records = [self._record(one) for one in (*before, change)]
-        if not self._appender.room(sum(len(record.body) for record in records)):
+        if not self._appender.has_capacity(sum(len(record.body) for record in records)):
             raise QueueFull("the broker has more in flight than its limit; pause, then retry")
         batch = self._appender.open()
         for record in records:

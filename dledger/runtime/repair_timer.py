@@ -1,4 +1,4 @@
-"""When a replica's log is mended and scrubbed, one timer beside that of the rules; and it is said.
+"""The timer of a replica's repair and scrubbing, beside that of the rules; it logs new damage.
 
 A node whose log is whole wakes for it once an hour, and while a pass runs some 16 times a second.
 """
@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 PAUSE_SECONDS_MIN = 0.001
 
 
-class MendTimer:
+class RepairTimer:
     """Calls `Replica.tend` when it is due, then `after`."""
 
     def __init__(

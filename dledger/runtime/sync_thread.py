@@ -21,7 +21,7 @@ from dledger.runtime.owned import Owned
 Done = Callable[[SyncWork, BaseException | None], None]
 
 
-class SyncLane:
+class SyncThread:
     """One thread. The replica has at most one work of a kind under way, which bounds the queue."""
 
     def __init__(

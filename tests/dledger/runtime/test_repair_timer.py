@@ -13,8 +13,8 @@ from dledger.core.types import Index
 from dledger.log.damage import Damage
 from dledger.replica.replica import Replica
 from dledger.runtime.clock import SystemClock
-from dledger.runtime.mend_timer import MendTimer
 from dledger.runtime.owned import Owned
+from dledger.runtime.repair_timer import RepairTimer
 from tests.waiting import within
 
 NEVER = float("inf")
@@ -39,8 +39,8 @@ class FakeReplica:
         return now + self.dues.pop(0)
 
 
-def timer_of(replica: FakeReplica, died: list[BaseException]) -> MendTimer:
-    return MendTimer(SystemClock(), cast(Replica, replica), lambda: None, Owned(died.append))
+def timer_of(replica: FakeReplica, died: list[BaseException]) -> RepairTimer:
+    return RepairTimer(SystemClock(), cast(Replica, replica), lambda: None, Owned(died.append))
 
 
 async def test_it_comes_back_until_nothing_is_due() -> None:
