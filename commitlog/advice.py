@@ -1,8 +1,7 @@
-"""Errors whose text says what happened and, behind "; ", one thing to try.
+"""Error texts in two parts: the event and, behind "; ", one thing to try.
 
-A text that has both is taken as it is. One that only says what happened, as where it is another
-program's or another error's, gets the advice of its class, so that no error leaves its reader
-without a next step.
+A text that has both parts is taken as it is. A text without advice, such as one from another
+program, gets the advice of its error class, so that each error names a next step.
 """
 
 from __future__ import annotations

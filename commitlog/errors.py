@@ -1,4 +1,4 @@
-"""What can go wrong in the store, as one tree.
+"""The errors of the store, as one tree.
 
     StoreError
     ├─ StoreUsageError          the caller's mistake; nothing was touched
@@ -24,7 +24,7 @@ class StoreError(Advised):
 
 
 class StoreUsageError(StoreError):
-    """The call can never succeed as it was made; nothing was written."""
+    """The call can never succeed as it was made; the store is unchanged."""
 
     advice = "correct the call, nothing was written"
 
@@ -60,7 +60,7 @@ class StoreLocked(StoreError):
 
 
 class StoreLayoutError(StoreError):
-    """The folder holds something that a store folder never holds; nothing was changed."""
+    """The folder holds a file that a store folder never holds; the folder is unchanged."""
 
     advice = "restore the folder or name another one, nothing in it was changed"
 
@@ -83,6 +83,6 @@ class StoreDamaged(StoreError):
 
 
 class StoreFailed(StoreError):
-    """The operating system refused a write, a read or a sync; what was asked may be half done."""
+    """The operating system refused a write, a read or a sync; the call may be half done."""
 
     advice = "free or repair the disk, then open the store again"

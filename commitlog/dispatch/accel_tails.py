@@ -39,7 +39,7 @@ Span = tuple[int, int]  # begin and end in the tail
 
 @dataclass(frozen=True, slots=True)
 class TailShape:
-    """What the first tail of a shape says. Spans are (begin, end) within the tail.
+    """The shape of a tail, read from its first example. Spans are (begin, end) within the tail.
 
     Attributes:
         is_usual: False when tails like this one must be read entry by entry.
@@ -111,7 +111,7 @@ def _moved(span: Span, by: int) -> Span:
 
 
 def _numbers_in(block: bytes) -> tuple[Span, Span | None, Span]:
-    """Producer and digits of its number, and what must be equal in all tails of this shape."""
+    """Spans: producer id, digits of its number, and bytes that all tails of a shape share."""
     nowhere = (0, 0)
     at = block.find(PRODUCER, 1)
     if at < 0:

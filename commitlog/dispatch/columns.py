@@ -1,4 +1,4 @@
-"""A stretch of the replicated log's bytes, read once for all who derive something from it.
+"""A stretch of the replicated log's bytes, read once for all its derived files and tables.
 
     bytes of whole entries ─► stretches, in log order, without a gap:
                                   usual messages: with columns (accel_columns.py reads them)
@@ -51,7 +51,7 @@ class NumberRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """What is derived from `count` usual messages.
+    """Queue entries, producer numbers and index keys of `count` usual messages.
 
     Attributes:
         last_begin: where in the data the last entry's header begins.

@@ -54,23 +54,23 @@ class DerivedSync:
         self.write_mark()
 
     def sync_queues(self) -> None:
-        """An error leaves it unknown what is on disk."""
+        """Sync the queues. Raises OSError: then the content on disk is unknown."""
         for task in self._tasks:
             task.run()
 
     def allocate_blocks(self) -> None:
-        """Blocks for what `sync_index` writes. Without room (ENOSPC) nothing is written: the owner
-        tells `DerivedFiles.again`."""
+        """Get blocks for all writes of `sync_index`. Raises OSError (ENOSPC) before any write: then
+        the owner calls `DerivedFiles.again`."""
         if self.index is not None:
             self.index.allocate_blocks()
 
     def sync_index(self) -> None:
-        """An error leaves it unknown what is on disk."""
+        """Write and sync the index. Raises OSError: then the content on disk is unknown."""
         if self.index is not None:
             self.index.run()
 
     def write_mark(self) -> None:
-        """After both syncs. An error leaves the mark before, and what it says is still true."""
+        """Write the mark, after both syncs. After an error the earlier mark stands, still true."""
         write_mark(self._files, self._root, self.mark, staging=self._staging)
 
 
@@ -287,13 +287,13 @@ class DerivedFiles:
         return DerivedSync(self._files, self._root, self._staging, tasks, index, mark)
 
     def finish_sync(self, task: DerivedSync) -> None:
-        """`task.run()` has returned: remember what is on disk."""
+        """Call after `task.run()` returned: remember the synced position and index time."""
         self._marked = task.mark.position
         if task.index is not None:
             self._index_time_ms = max(self._index_time_ms, task.index.full_time_ms)
 
     def again(self, task: DerivedSync) -> None:
-        """`task.allocate_blocks` found no room: the next sync does what this one did not."""
+        """Let the next sync do the work of `task`: its `allocate_blocks` found no free space."""
         if self.index is not None and task.index is not None:
             self.index.again(task.index)
 
@@ -333,7 +333,7 @@ class DerivedFiles:
             self.index.remove()
 
     def close(self) -> None:
-        """Release files; nothing is synced."""
+        """Release all files, without a sync."""
         self.queues.close()
         if self.index is not None:
             self.index.close()

@@ -93,7 +93,10 @@ def write_mark(files: FileSystem, root: Path, mark: DispatchMark, *, staging: Pa
 
 
 def remove_mark(files: FileSystem, root: Path) -> None:
-    """Before derived files are built anew: nothing vouches for them. Raises OSError."""
+    """Remove the mark before derived files are built anew: they are incomplete until the next mark.
+
+    Raises OSError.
+    """
     if files.exists(root / NAME):
         files.remove(root / NAME)
         files.sync_dir(root)

@@ -153,11 +153,11 @@ class Dispatcher:
 
     @property
     def is_failed(self) -> bool:
-        """Nothing can be dispatched any more before the files are recovered."""
+        """True after a failed write: dispatch goes on only after the files were recovered."""
         return self._failed is not None
 
     def _cut_back(self) -> None:
-        """Queues that grew with a batch for which there was no room; what is cut needs none."""
+        """Cut queues back to before the batch that met a full disk; a cut needs no space."""
         grown, self._grown = self._grown, {}
         try:
             for topic, queue_id in grown:
@@ -192,7 +192,7 @@ class Dispatcher:
         return end
 
     def _take_columns(self, columns: Columns) -> bool:
-        """A stretch at once. False, with nothing done, when it is not what its queues expect.
+        """Take a whole stretch. False, before any change, when it does not continue its queues.
 
         What is written stays when a later stretch turns out to be damaged: a repeat skips it.
         """
@@ -221,7 +221,7 @@ class Dispatcher:
     # ---- one pass --------------------------------------------------------------------------------
 
     def _scan(self, data: bytes, position: int, partial: bool) -> int:
-        """Read every whole record of `data`, whose first byte has the address `position`.
+        """Read every whole record of `data`; its first byte has the address `position`.
 
         Returns how many bytes they take: all of them unless `partial` (more when a blank reaches
         beyond the data). Longer than a screen on purpose: a call for each message costs too much.

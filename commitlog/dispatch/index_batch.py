@@ -15,7 +15,7 @@ Column = Sequence[int]
 
 
 class IndexBatch:
-    """Lists of what was added one by one run in parallel; `_pieces` came before them."""
+    """Index keys to add: parallel lists of single keys, and before them `_pieces` of columns."""
 
     __slots__ = ("_pieces", "keys", "positions", "times_ms", "topics")
 

@@ -29,7 +29,7 @@ def reserve(file: File) -> int:
 
 
 def allocate_blocks(file: File, end: int, *, derived: bool = False) -> None:
-    """Before a write up to `end`. Raises OSError (ENOSPC); then nothing may be written."""
+    """Allocate blocks before a write up to `end`. Raises OSError (ENOSPC): then do not write."""
     if end <= file.allocated:
         return
     wanted = max(end, next_step(file, derived=derived))

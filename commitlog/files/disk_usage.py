@@ -23,11 +23,11 @@ class DiskUsage:
 
     @property
     def used_ratio(self) -> float:
-        """The used share, 0..1: what `df` prints as Use%, which it rounds up. 0 without blocks."""
+        """The used share, 0..1, as `df` prints it (Use%, rounded up there). 0 without blocks."""
         return 1 - self.free / self.total if self.total > 0 else 0.0
 
 
 def usage_of(stat: os.statvfs_result) -> DiskUsage:
-    """What `df` makes of these fields. Source: coreutils, df.c: used / (used + available)."""
+    """Total and free bytes as `df` has them. Source: coreutils, df.c: used / (used + available)."""
     used = stat.f_blocks - stat.f_bfree
     return DiskUsage((used + stat.f_bavail) * stat.f_frsize, stat.f_bavail * stat.f_frsize)

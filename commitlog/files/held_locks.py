@@ -33,7 +33,7 @@ class HeldLock:
 
 
 def is_held(path: Path) -> bool:
-    """Has this process locked the file at `path`, by whatever name?"""
+    """True if this process has locked the file at `path`, under this or another name."""
     try:
         found = path.stat()
     except FileNotFoundError:

@@ -63,7 +63,7 @@ class File(Protocol):
         ...
 
     def allocate_range(self, begin: int, end: int) -> None:
-        """Get blocks for the bytes from `begin` to `end`, whatever is allocated before them.
+        """Get blocks for the bytes from `begin` to `end`; bytes before `begin` may have none.
 
         Raises OSError (ENOSPC); from any thread.
         """
@@ -89,7 +89,7 @@ class File(Protocol):
         ...
 
     def view(self, position: int, size: int) -> memoryview:
-        """Read-only view of the mapping; shows what `pwrite` wrote. Release it before `close`."""
+        """Read-only view of the mapping; shows later writes, too. Release it before `close`."""
         ...
 
     def datasync(self) -> None:

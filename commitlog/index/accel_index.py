@@ -64,7 +64,7 @@ def place_index_keys(
     times_ms: Sequence[int],
     dirty: bytearray,
 ) -> tuple[bytes, IndexHeader] | None:
-    """What `index_format.place_many` does, on a table of slots, which it fills.
+    """Insert many keys as `index_format.place_many` does, into `slots`, a table in memory.
 
     The three columns are sequences or arrays; the file has room for all of them. `dirty` has a
     byte for each page of 1,024 slots; 1 is put where a slot changed. Returns (entries, header

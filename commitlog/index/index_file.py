@@ -301,7 +301,7 @@ class IndexFile:
         return used
 
     def _zero_behind(self, at: int) -> None:
-        """Zero what is written from `at` on; it ends before the first MiB that is all zero."""
+        """Zero the file's bytes from `at` on, up to the first MiB that is all zero."""
         while at < self._file.size:
             size = min(len(_ZEROS), self._file.size - at)
             written = len(self._file.pread(size, at).rstrip(b"\0"))
@@ -317,7 +317,7 @@ class IndexFile:
         return self._unsynced
 
     def capture(self) -> IndexSync:
-        """What must be written and synced so that every entry up to now is durable and found."""
+        """Take changed slots and the header: once written and synced, all entries are durable."""
         dirty, self._dirty_pages = self._dirty_pages, bytearray(self._page_count)
         pages = [found.span() for found in _DIRTY.finditer(dirty)]
         writes: list[tuple[int, bytes]] = []
@@ -328,7 +328,7 @@ class IndexFile:
         return IndexSync(self._file, pages, writes, pack_header(self.header), remade=remade)
 
     def again(self, task: IndexSync) -> None:
-        """`task` found no room, and wrote nothing: the next one has its pages, too."""
+        """Mark the pages of `task` dirty again: it found no free space and wrote no byte."""
         for begin, end in task.pages:
             self._dirty_pages[begin:end] = b"\1" * (end - begin)
         self._unsynced = True
@@ -342,7 +342,7 @@ class IndexFile:
             self._slots = None
 
     def close(self) -> None:
-        """Release file and memory; nothing is written."""
+        """Release file and memory, without a write."""
         self._dirty_pages = bytearray()
         self.forget_slots()
         self._file.close()
@@ -367,7 +367,7 @@ class IndexSync:
         self.remade = remade
 
     def allocate_blocks(self) -> None:
-        """Get blocks for all that `run` writes. Raises OSError (ENOSPC); nothing is written."""
+        """Get blocks for all that `run` writes. Raises OSError (ENOSPC) before any write."""
         self._file.allocate_range(0, HEADER_SIZE)
         for position, data in self._slots:
             self._file.allocate_range(position, position + len(data))

@@ -236,14 +236,14 @@ class IndexService:
         return IndexServiceSync(self._fs, tasks, folders, full_time_ms)
 
     def again(self, sync: IndexServiceSync) -> None:
-        """`sync` found no room, and wrote nothing: the next one does it, too."""
+        """Let the next sync repeat `sync`, which found no free space and wrote no byte."""
         for file, task in sync.tasks:
             if file in self.files:
                 file.again(task)
         self._new_names |= bool(sync.folders)
 
     def close(self) -> None:
-        """Release files and memory; nothing is written."""
+        """Release files and memory, without a write."""
         for file in self.files:
             file.close()
         self.files = []
@@ -263,7 +263,7 @@ class IndexServiceSync:
         self.full_time_ms = full_time_ms
 
     def allocate_blocks(self) -> None:
-        """Get blocks for all that `run` writes. Raises OSError (ENOSPC); nothing is written."""
+        """Get blocks for all that `run` writes. Raises OSError (ENOSPC) before any write."""
         for _, task in self.tasks:
             task.allocate_blocks()
 

@@ -1,4 +1,4 @@
-"""The read-only viewer: what is in a store, is it whole, and its derived files made anew.
+"""The read-only viewer: prints and verifies a store, and builds its derived files anew.
 
 `main(argv)` is `dledger inspect`. See README.md.
 """

@@ -76,7 +76,7 @@ def _positive(text: str) -> int:
 
 @dataclass(slots=True)
 class Summary:
-    """What was seen; printed as text or JSON."""
+    """Counts and bounds of the records that were read; printed as text or JSON."""
 
     kind: str
     records: int = 0
@@ -238,7 +238,7 @@ def _slots(reader: StoreReader, files: FileSystem) -> SlotCompare | None:
 
 
 def _lost_end(reader: StoreReader, summary: Summary, files: FileSystem) -> list[Finding]:
-    """Zeros look like the log's end; what was committed behind them is lost."""
+    """Report a log that ends, in zeros, before its committed index: those entries are lost."""
     folder = reader.entries_folder
     committed = committed_index(files, folder) if folder is not None else None
     last = -1 if summary.last_index is None else summary.last_index

@@ -1,4 +1,4 @@
-"""Queues and index on disk against what the log says.
+"""Compares queues and index on disk with the log.
 
 Source: docs/spec/raft_log.md Annex A: facts 3 and 4.
 
@@ -39,7 +39,7 @@ _LMQ_PREFIX = b"%LMQ%"
 
 @dataclass(slots=True)
 class _QueueCheck:
-    """What was seen of one queue."""
+    """Differences found in one queue: counts, and the offset of the first one."""
 
     queue: Queue | None
     expected: int = 0
@@ -101,7 +101,7 @@ class DerivedCompare:
     # ---- one record ------------------------------------------------------------------------------
 
     def add(self, item: Item) -> None:
-        """Compare what this record should have in the derived files."""
+        """Compare this record's queue entry and index keys with the derived files."""
         if item.message is None:
             return
         record = scan_record(item.body)

@@ -1,4 +1,4 @@
-"""The key index on disk against what the log says (docs/spec/store.md 4).
+"""Compares the key index on disk with the log (docs/spec/store.md 4).
 
 Keys stand in the files in log order, so one walk over the entries goes along with the walk over the
 log. Each entry's hash, position and time are the message's, its chain leads to the entry before it
@@ -88,7 +88,7 @@ class _File:
             self.misfit(f"entry {self.ordinal} has time {self.last.seconds} instead of {wanted}")
 
     def misfit(self, reason: str) -> None:
-        """Remember what was found first."""
+        """Remember `reason`, unless an earlier one is known."""
         self.fault = self.fault or reason
 
     def finish(self) -> None:
@@ -180,7 +180,7 @@ class IndexCompare:
             self._fault = f"it has no entry for a key of the message at {record.physical_offset}"
 
     def findings(self, *, log_damaged: bool) -> list[Finding]:
-        """One for each broken file, and one for what the index as a whole lacks or has too much."""
+        """A finding for each broken file, and one for keys that the whole index lacks or adds."""
         if self._next is not None:
             self._extra += 1 + sum(1 for _ in self._entries)
         if self._extra and not log_damaged:
@@ -204,13 +204,13 @@ class IndexCompare:
         self._found.append(Finding(str(path), -1, reason))
 
     def close(self) -> None:
-        """Release what is open, however far the walk has come."""
+        """Close the open index file, however far the walk has come."""
         if self._current is not None:
             self._current.close()
 
 
 def missing_advice(*, clean: bool) -> str:
-    """What to do when derived files end too early."""
+    """The advice for derived files that end too early."""
     if clean:
         return "the store was closed with them, so rebuild it"
     return "usual after a crash, the next start makes them"

@@ -61,7 +61,7 @@ class Rebuild:
         self.message_count = 0
 
     def add(self, item: Item) -> None:
-        """One record; what holds no message is left out."""
+        """Add one record; a record without a message is left out."""
         if item.message is None:
             return
         entries = item.header is not None

@@ -152,7 +152,7 @@ class BatchConsumeQueue(QueueFiles):
         )
 
     def drop_before(self, position_min: int) -> int:
-        """Remove files all of whose entries point below `position_min`; return how many."""
+        """Remove files with all entries below address `position_min`; return how many."""
         keep = self._log.start
         for start in self._log.file_starts[:-1]:
             last = self._entry((start + self._log.file_size) // ENTRY_SIZE - 1)

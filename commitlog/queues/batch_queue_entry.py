@@ -49,11 +49,11 @@ def pack_batch_entry(entry: BatchQueueEntry) -> bytes:
 
 
 def unpack_batch_entry(data: Buffer, offset: int = 0) -> BatchQueueEntry:
-    """The entry at byte `offset`; nothing is checked, the caller gives 46 bytes."""
+    """The entry at byte `offset`, unchecked; the caller gives 46 bytes."""
     return BatchQueueEntry._make(ENTRY.unpack_from(data, offset))
 
 
 def unpack_batch_entries(data: Buffer) -> Iterator[BatchQueueEntry]:
-    """The entries of a buffer whose size is a multiple of 46."""
+    """The entries of a buffer; its size is a multiple of 46 bytes."""
     assert len(data) % ENTRY_SIZE == 0, "whole entries only"
     return map(BatchQueueEntry._make, ENTRY.iter_unpack(data))

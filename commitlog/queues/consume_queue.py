@@ -65,7 +65,7 @@ class ConsumeQueue(QueueFiles):
         self.max_offset = first // ENTRY_SIZE + count
 
     def keep(self, count: int) -> bool:
-        """Keep exactly the entries below offset `count`, which were synced; zero what follows.
+        """Keep exactly the synced entries, those below offset `count`; zero the entries behind.
 
         False when they cannot all be here: then the queue must be built anew. The zeros are not
         synced: until they are, the mark on disk vouches for no more than these entries.
@@ -175,7 +175,7 @@ class ConsumeQueue(QueueFiles):
         self.min_offset = self.max_offset = offset
 
     def _begin_late(self, offset: int) -> None:
-        """First file of a queue whose first offset is not 0: fillers stand before it."""
+        """Make the first file of a queue that begins at `offset`, with fillers before it."""
         at, known = offset * ENTRY_SIZE, self.max_offset
         start = at - at % self._log.file_size
         self._log.start_at(start)
@@ -234,7 +234,7 @@ class ConsumeQueue(QueueFiles):
         )
 
     def drop_before(self, position_min: int) -> int:
-        """Remove files all of whose entries point below `position_min`; return how many."""
+        """Remove files with all entries below address `position_min`; return how many."""
         keep = self._log.start
         for start in self._log.file_starts[:-1]:
             last = (start + self._log.file_size) // ENTRY_SIZE - 1

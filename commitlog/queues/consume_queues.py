@@ -179,7 +179,7 @@ class ConsumeQueues:
         return self._counts.copy()
 
     def keep(self, counts: Mapping[str, int]) -> bool:
-        """Bring every queue back to what `counts` said when everything was synced.
+        """Bring every queue back to its entry count of the last complete sync, as in `counts`.
 
         False when something is missing: then all queues must be built anew.
         """
@@ -216,7 +216,7 @@ class ConsumeQueues:
         return max((queue.end_position for queue in self), default=0)
 
     def correct_min_offsets(self, position_min: int) -> None:
-        """After loading: move every `min_offset` to what the log still holds."""
+        """After loading: move every `min_offset` to the first message that the log still holds."""
         for queue in self:
             queue.correct_min_offset(position_min)
 
@@ -253,14 +253,14 @@ class ConsumeQueues:
                 self._files.remove_dir(path)
 
     def forget(self) -> None:
-        """Empty every queue, as when all is built anew; first files stay for what comes."""
+        """Empty every queue, before all are built anew; first files stay for the new entries."""
         for queue in self:
             queue.forget()
         for ext in self._ext.values():
             ext.remove()
 
     def capture(self) -> Sequence[QueueSync | SegmentSync]:
-        """What must be synced so that every entry of every queue is durable.
+        """Take the syncs that make every entry of every queue durable.
 
         Costs time of the queues that changed, however many there are.
         """
@@ -292,7 +292,7 @@ class ConsumeQueues:
         return [QueueSync(self._files, segments, folders)] if segments or folders else []
 
     def close(self) -> None:
-        """Release every file; nothing is synced."""
+        """Release every file, without a sync."""
         for queue in self:
             queue.close()
         for ext in self._ext.values():
@@ -300,5 +300,5 @@ class ConsumeQueues:
 
 
 def _name(queue: Queue) -> str:
-    """What the dispatch mark calls it."""
+    """The queue's name in the dispatch mark."""
     return f"{queue.KIND}/{queue.topic}/{queue.queue_id}"

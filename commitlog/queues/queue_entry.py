@@ -61,12 +61,12 @@ def pack_entries(
 
 
 def unpack_entry(data: Buffer, offset: int = 0) -> QueueEntry:
-    """The entry at byte `offset`; nothing is checked, the caller gives 20 bytes."""
+    """The entry at byte `offset`, unchecked; the caller gives 20 bytes."""
     return QueueEntry._make(ENTRY.unpack_from(data, offset))
 
 
 def unpack_entries(data: Buffer) -> Iterator[QueueEntry]:
-    """The entries of a buffer whose size is a multiple of 20."""
+    """The entries of a buffer; its size is a multiple of 20 bytes."""
     assert len(data) % ENTRY_SIZE == 0, "whole entries only"
     return map(QueueEntry._make, ENTRY.iter_unpack(data))
 
@@ -77,7 +77,7 @@ def tags_code(tags: str | None) -> int:
 
 
 def ext_address(unit_offset: int) -> int:
-    """What the tags code field holds for an extension unit at `unit_offset` of its file queue."""
+    """The tags code of an entry with an extension unit at `unit_offset` of its file queue."""
     assert 0 <= unit_offset <= EXT_OFFSET_MAX, "beyond the extension's address space"
     return unit_offset + _LONG_MIN
 

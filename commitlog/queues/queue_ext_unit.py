@@ -1,4 +1,4 @@
-"""One unit of a consume queue's extension file: what a filter wants to know.
+"""One unit of a consume queue's extension file: the fields that a message filter reads.
 
 Source: docs/spec/store.md 3.4.
 

@@ -1,4 +1,4 @@
-"""What both kinds of consume queue are on disk: files of entries of one size, and their bounds."""
+"""The base of both kinds of consume queue: files of entries of one size, and their bounds."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class QueueFiles(ABC):
 
     @abstractmethod
     def _reset(self) -> None:
-        """Bounds and all else as of a queue in which nothing was looked up yet."""
+        """Set bounds and caches as of a queue before its first lookup."""
 
     @property
     def log(self) -> SegmentLog:

@@ -1,7 +1,7 @@
-"""Batch versions of what dispatch does per message; with numpy when it was loaded, else without.
+"""Batch versions of the per-message steps of dispatch; with numpy if it was loaded, else without.
 
-numpy costs some 7 MB and 0.05 s to import, so nothing imports it by itself: `load()` does, at a
-node's start-up. Everything has a plain twin with the same result for every input, which serves
+numpy costs some 7 MB and 0.05 s to import, so only `load()` imports it, at a node's start-up.
+Each function has a plain twin with the same result for every input, which serves
 small batches, too, where numpy's fixed cost is higher.
 
     here                 numpy itself; hashes of many `topic#key`: a third of the plain time
@@ -176,7 +176,7 @@ def hashes_of_rows(topic: bytes, keys: Any) -> Any:
 
 
 def _hash_rows(starts: Any, keys: Any) -> Any:
-    """Hashes of keys behind beginnings, whose hashes times a power of 31 are `starts`."""
+    """Hashes of keys behind prefixes; `starts`: the prefixes' hashes times a power of 31."""
     size = keys.shape[1]
     weights = _weights.get(size)
     if weights is None:

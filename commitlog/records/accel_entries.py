@@ -42,7 +42,7 @@ _SLOTS = struct.Struct(f"{_SLOT_SIZE}s")
 
 
 class Verified(NamedTuple):
-    """The first entries of the data, all of them right: their slots, and what the next continues.
+    """The valid entries that the data begins with: their slots, and where the next one begins.
 
     `end` is an offset into the data; `chain_crc` the last entry's.
     """

@@ -1,6 +1,6 @@
-"""What dispatcher.py asks of one message that it reads by every rule, and says of a disk.
+"""Rules of dispatch for one message, and the error of a failed disk. Pure functions.
 
-Is the record the one that stands here? Which tags code has its queue's entry? Pure.
+Is the record the one that stands here? Which tags code has its queue's entry?
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def check_record_place(record: ScannedRecord, address: int, size: int, *, queue_
 
 
 def queue_code(record: ScannedRecord, delay_levels: DelayLevels) -> int:
-    """What the queue's entry says of the tags: of a delayed message its due time, in ms."""
+    """The tags code of the record's queue entry; for a delayed message its due time, in ms."""
     if record.topic == SCHEDULE_TOPIC:
         level = find_property(record.properties, b"DELAY") or b"0"
         if level.isdigit() and int(level[:LEVEL_DIGITS_MAX]) > 0:
@@ -45,7 +45,7 @@ def queue_code(record: ScannedRecord, delay_levels: DelayLevels) -> int:
 
 
 def refused(error: OSError) -> StoreFailed:
-    """What is told from then on."""
+    """The error of each call after a failed write of derived files."""
     return StoreFailed(
         f"queues and key index could not be written ({error}); free or repair the disk, then open "
         "the store again"

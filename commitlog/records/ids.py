@@ -71,7 +71,7 @@ def encode_unique_key(key: UniqueKey) -> str:
 
 
 def decode_unique_key(text: str) -> UniqueKey:
-    """Raises StoreUsageError for what is no unique key (some clients make their own kind)."""
+    """The parts of a unique key. Raises StoreUsageError for other text, as some clients make."""
     data = _from_hex(text, "unique key")
     split = len(data) - _TAIL.size
     return UniqueKey(unpack_ip(data[:split]), *_TAIL.unpack_from(data, split))

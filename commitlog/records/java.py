@@ -1,4 +1,4 @@
-"""What Java computes and RocketMQ writes to disk: string hashes and the order of a HashMap.
+"""Java results that RocketMQ writes to disk: string hashes and the order of a HashMap.
 
 `String.hashCode` is h = 31·h + c over UTF-16 code units, wrapping at 32 bits, read as signed. It
 is the tags code of a queue entry (docs/spec/store.md 3.1) and, made non-negative, the hash of an
@@ -33,7 +33,7 @@ def utf16_length(text: str) -> int:
 
 
 def hash_units(units: bytes | tuple[int, ...], start: int = 0) -> int:
-    """Unsigned 32-bit hash of code units, continued from the hash `start` of what stands before."""
+    """Unsigned 32-bit hash of code units, continued from `start`, the hash of the text before."""
     size = len(units)
     if size <= _BLOCK:
         value: int = sum(map(mul, units, _WEIGHTS[size]), start * _POWERS[size])

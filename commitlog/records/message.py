@@ -143,7 +143,7 @@ def encode_message(
 def decode_message(
     data: Buffer, offset: int = 0, *, verify_body: bool = True, verify_record: bool = False
 ) -> Message:
-    """The message whose record begins at `offset`; the record may be followed by anything.
+    """The message of the record that begins at `offset`; other bytes may follow the record.
 
     `verify_body` checks the body CRC; `verify_record` checks the `__CRC32#` property instead, if
     there is one (docs/spec/store.md 1.4). Raises StoreDamaged, with `offset` as its position, for

@@ -1,4 +1,4 @@
-"""The broker's hot path: build a record from encoded pieces, read what dispatch needs from one.
+"""The broker's hot path: builds a record from encoded pieces, reads a record's dispatch fields.
 
 No `Message`, no property dictionary. `encode_record` joins a record once, into a bytearray whose
 queue offset, physical offset and store timestamp are filled later (`message_layout.patch_record`,
@@ -110,7 +110,7 @@ def encode_record(
 
 
 class ScannedRecord(NamedTuple):
-    """What dispatch needs of one record. Absent properties are None; `tags_code` is then 0.
+    """Fields of one record for dispatch. Absent properties are None; `tags_code` is then 0.
 
     `producer_sequence` is looked for only where there is a `producer_id`.
     """

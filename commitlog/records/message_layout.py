@@ -93,7 +93,7 @@ def encode_blank(left: int) -> bytes:
 
 
 class RecordKind(Enum):
-    """A reader's verdict on what begins at an address of a plain commit log.
+    """The kind of the bytes that begin at an address of a plain commit log.
 
     Source: docs/spec/store.md 1.5.
     """
@@ -104,7 +104,7 @@ class RecordKind(Enum):
 
 
 def kind_at(data: Buffer, offset: int = 0) -> tuple[RecordKind, int]:
-    """What begins at `offset` and the size that it states; nothing else is looked at."""
+    """The kind of the record at `offset` and its stated size, from size and magic code alone."""
     if len(data) - offset < BLANK_SIZE:
         return RecordKind.END, 0
     size, magic = BLANK.unpack_from(data, offset)

@@ -73,7 +73,10 @@ def check_topic(topic: str) -> None:
 
 
 def check_stored_topic(topic: str) -> None:
-    """What RocketMQ's put hook refuses in addition: over 127 bytes only retry topics pass."""
+    """Refuse topics that RocketMQ's put hook refuses: over 127 bytes only retry topics pass.
+
+    Raises MessageTooLarge.
+    """
     size = len(topic.encode("utf-8", "replace"))
     size_max = LONG_TOPIC_LENGTH_MAX if topic.startswith(RETRY_PREFIX) else TOPIC_LENGTH_MAX
     if size > size_max:

@@ -1,6 +1,6 @@
-"""Which queues a record can be of: what can name a folder, and numbers that a queue can hold.
+"""Which queues a record can be of: the topic can name a folder, and the numbers fit a queue.
 
-Every writer sees to it before it appends. A committed record that is of no possible queue (another
+Every writer checks it before it appends. A committed record that is of no possible queue (another
 program's, or of a writer with a mistake) is passed over where queues and state are derived, by this
 rule alone, so that every replica passes over the same ones.
 """

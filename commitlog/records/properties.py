@@ -120,7 +120,10 @@ def split_keys(keys: str) -> list[str]:
 
 
 def check_user_properties(properties: Mapping[str, str]) -> None:
-    """What a client refuses to send (docs/spec/store.md 1.3). Raises StoreUsageError."""
+    """Refuse properties that no client may send (docs/spec/store.md 1.3).
+
+    Raises StoreUsageError.
+    """
     for name, value in properties.items():
         if name in property_names.RESERVED:
             raise StoreUsageError(

@@ -57,7 +57,7 @@ class RecordHeader(NamedTuple):
 
 
 def unpack_header(data: bytes | bytearray | memoryview, offset: int = 0) -> RecordHeader:
-    """Read 48 bytes at `offset`; nothing is checked."""
+    """Read the 48 bytes at `offset` as a header, unchecked."""
     return RecordHeader._make(HEADER.unpack_from(data, offset))
 
 

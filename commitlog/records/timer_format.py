@@ -66,7 +66,7 @@ class TimerSlot(NamedTuple):
 
 
 def topic_hash(real_topic: str) -> int:
-    """What a unit says of the topic that its message is for."""
+    """The hash of its message's topic that a unit holds."""
     return string_hash(real_topic)
 
 
@@ -87,7 +87,7 @@ def unpack_timer_unit(data: Buffer, offset: int = 0) -> TimerUnit:
 
 
 def pack_end_filler(left: int) -> bytes:
-    """What closes a timer log file `left` bytes before its end."""
+    """The filler that closes a timer log file `left` bytes before its end."""
     assert left >= END_FILLER_SIZE, "units are placed so that a filler still fits"
     return _FILLER.pack(left, 0, MAGIC_BLANK)
 

@@ -139,7 +139,7 @@ class PlainWalk:
         self.fault = StoreDamaged(reason, path=str(self._log.path_of(self.end)), position=self.end)
 
     def _check_zeros(self) -> None:
-        """Zeros are the end only when nothing follows; a zeroed page is damage."""
+        """Fail when a whole record follows zeros: they are a damaged page, not the log's end."""
         if self._trust_zeros:
             return
         again = next_record(self._log, self.end, self._limit)

@@ -1,4 +1,4 @@
-"""What happens to a plain commit log when a store is opened (docs/spec/store.md 6.5).
+"""Recovery of a plain commit log when a store is opened (docs/spec/store.md 6.5).
 
     1. choose where to begin: the dispatch mark, else the newest file whose first message is old
        enough, else the first file
@@ -35,7 +35,7 @@ class DamagedRange(NamedTuple):
 
 @dataclass(slots=True)
 class RecoveredLog:
-    """What the walk found. `end` is behind the last whole record."""
+    """The result of the walk. `end` is the address behind the last whole record."""
 
     end: int
     store_timestamp_ms: int = 0
@@ -44,7 +44,7 @@ class RecoveredLog:
 
 
 def choose_start(log: SegmentLog, acceptable: Callable[[int, int], bool]) -> int:
-    """Address of the newest file whose first message is `acceptable(position, store time)`.
+    """Address of the newest file with a first message that is `acceptable(position, store time)`.
 
     The first file's when none is; files that begin with no whole message are passed over.
     """
@@ -73,7 +73,7 @@ def store_time(log: SegmentLog, position: int) -> int:
 def walk_log(
     log: SegmentLog, position: int, *, check_crc: bool = True, trust_zeros: bool = False
 ) -> RecoveredLog:
-    """Walk from `position`, a record's address, to the end of the data; change nothing."""
+    """Walk from `position`, a record's address, to the end of the data; only reads."""
     found = RecoveredLog(position)
     while True:  # ends: each turn goes past one damaged range, and the log is finite
         walk = PlainWalk(log, position, check_crc=check_crc, trust_zeros=trust_zeros)

@@ -22,12 +22,12 @@ class Background:
         self._thread.start()
 
     def wake(self) -> None:
-        """Whoever waits looks again whether there is something to do."""
+        """Wake the thread, so that it looks for work again."""
         with self._condition:
             self._condition.notify_all()
 
     def stop(self) -> None:
-        """Return when the thread has ended; nothing to do when it was never started."""
+        """End the thread and wait for it; returns at once when it was never started."""
         with self._condition:
             self._stopping = True
             self._condition.notify_all()

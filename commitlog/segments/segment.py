@@ -1,4 +1,4 @@
-"""One fixed-size file of a segment log: opened when first needed, closed when nobody uses it.
+"""One fixed-size file of a segment log: opened when first needed, closed after its last use.
 
 A segment that is taken out of its log (truncation, retention) while a sync runs on it in another
 thread is closed by the last user, so a descriptor is never closed under a running `fdatasync`.
@@ -14,7 +14,7 @@ from commitlog.files.system import File, FileSystem
 
 
 class Segment:
-    """A file whose first byte has the address `start`; `end` is one past its last byte."""
+    """A file of a segment log; addresses: `start` of its first byte, `end` behind its last one."""
 
     __slots__ = (
         "_file",
@@ -77,7 +77,7 @@ class Segment:
         return self._file is not None
 
     def sync_closed(self) -> None:
-        """Sync a file that has no descriptor, from any thread; nothing once the log let it go."""
+        """Sync a file that has no descriptor, from any thread; a removed file needs no sync."""
         try:
             file = self._files.open(self.path)
         except FileNotFoundError:
@@ -90,7 +90,7 @@ class Segment:
             file.close()
 
     def pin(self) -> File:
-        """Keep the file open until `unpin`, whatever happens to the log."""
+        """Keep the file open until `unpin`, even when the log lets go of it."""
         file = self.file
         with self._lock:
             self._pins += 1

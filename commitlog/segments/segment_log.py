@@ -182,7 +182,7 @@ class SegmentLog:
     # ---- files come and go ---------------------------------------------------------------------
 
     def extend(self, limit: int | None = None) -> None:
-        """Make one more file, unless `limit` (what the caller saw) is no longer the limit.
+        """Make one more file, unless the log's limit is no longer `limit`, as the caller read it.
 
         Raises OSError (ENOSPC, EROFS, ...); then nothing has changed.
         """
@@ -333,7 +333,7 @@ class SegmentLog:
             position += len(part)
 
     def _allocate_blocks(self, segment: Segment, end: int) -> None:
-        """Before a write up to `end`. Raises OSError (ENOSPC); then nothing may be written."""
+        """Get blocks before a write up to `end`. Raises OSError (ENOSPC): then do not write."""
         allocate_blocks(segment.file, end - segment.start, derived=not self._durable)
         self._dirty[segment.start] = segment
 
@@ -361,12 +361,12 @@ class SegmentLog:
         return bool(self._dirty) or self._new_names
 
     def capture(self) -> SegmentSync:
-        """Take what is dirty now as one piece of disk work; later writes are not part of it."""
+        """Take the dirty files as one piece of disk work; later writes are not part of it."""
         segments, new_names = self.take_dirty()
         return SegmentSync(self._files, segments, self.folder if new_names else None)
 
     def take_dirty(self) -> tuple[list[Segment], bool]:
-        """What is dirty now, for the caller to sync: files in address order, and are names new?"""
+        """Take the dirty files, in address order, for the caller to sync; and are names new?"""
         with self._structure:
             dirty, self._dirty = self._dirty, {}
             new_names, self._new_names = self._new_names, False
@@ -380,7 +380,7 @@ class SegmentLog:
                 segment.rest()
 
     def close(self) -> None:
-        """Release every file; nothing is synced."""
+        """Release every file, without a sync."""
         self._hot = None
         for segment in self._segments:
             segment.retire()

@@ -19,7 +19,7 @@ FOLDER_DEPTH = 3  # <root>/consumequeue/<topic>/<queue>: folders are made withou
 
 
 class SegmentSync:
-    """What was dirty at one moment. `run` once, from any thread; raises OSError."""
+    """The sync of a log's dirty files. `run` once, from any thread; raises OSError."""
 
     __slots__ = ("_files", "_folder", "_pinned", "_segments")
 
@@ -49,7 +49,7 @@ class SegmentSync:
 
 
 class QueueSync:
-    """What was dirty in many queues. `run` once, from any thread; raises OSError.
+    """The sync of many queues' dirty files. `run` once, from any thread; raises OSError.
 
     `folders`: of queues with new names; those above them are shared, and each is synced once.
     """

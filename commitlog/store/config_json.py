@@ -112,7 +112,7 @@ def backup_path(path: Path) -> Path:
 def save_config(
     files: FileSystem, path: Path, value: Mapping[str, Any], *, staging: Path | None = None
 ) -> None:
-    """Write `path`, keeping what it was as `path.bak`. Raises OSError."""
+    """Write `path`, keeping its earlier content as `path.bak`. Raises OSError."""
     data = render_config(value)
     if files.exists(path):
         files.rename(path, backup_path(path))

@@ -1,4 +1,4 @@
-"""When the commit log is synced, and who waits for it (docs/spec/store.md 6.1).
+"""Syncs of the commit log, and calls that wait for them (docs/spec/store.md 6.1).
 
     SYNC_FLUSH   group commit: one fdatasync covers everything appended while the last one ran;
                  `wait(position)` returns when the flushed end has reached it
@@ -81,7 +81,7 @@ class FlushService(Background):
         )
 
     def flush(self) -> None:
-        """Sync now what is appended now. Raises StoreFailed."""
+        """Sync all bytes appended up to now. Raises StoreFailed."""
         with self._one_sync:
             if self._log.failed is not None:
                 raise self._log.failed

@@ -126,7 +126,7 @@ def write_abort(files: FileSystem, layout: StoreLayout, process_id: int) -> None
 
 
 def remove_abort(files: FileSystem, layout: StoreLayout) -> None:
-    """The store was closed with nothing left to do."""
+    """Remove the abort file: the store was closed cleanly, so the next start need not recover."""
     if files.exists(layout.abort):
         files.remove(layout.abort)
         files.sync_dir(layout.root)

@@ -38,7 +38,7 @@ _MESSAGE_MAGICS = (
 
 
 class Finding(NamedTuple):
-    """Something that is not as it should be. `damage` False: worth knowing, but nothing is lost."""
+    """A fault in a store's files. `damage` False: worth knowing, but no message is lost."""
 
     path: str
     position: int
@@ -80,7 +80,7 @@ class LogPart:
 
 
 def find_parts(path: Path, files: FileSystem = OS_FILES) -> tuple[Path | None, list[Path]]:
-    """(store root or None, log folders) of what `path` is; plain files come first.
+    """(store root or None, log folders) of the store or log at `path`; plain files come first.
 
     Raises StoreUsageError when it is no store, or holds several nodes' logs.
     """
@@ -130,7 +130,7 @@ class StoreReader:
         return min((run.start for part in self.parts for run in part.runs), default=0)
 
     def _part(self, folder: Path) -> LogPart:
-        """Sort the files of a folder into unbroken runs; note what does not belong."""
+        """Sort the files of a folder into unbroken runs; note files that do not belong."""
         part = LogPart(folder, entries=folder.name == "data")
         sizes: dict[str, int] = {}
         for name in self._files.list(folder):
@@ -177,7 +177,7 @@ class StoreReader:
     # ---- walking ---------------------------------------------------------------------------------
 
     def items(self) -> Iterator[Item]:
-        """Every whole record in log order; what is damaged is left out and found."""
+        """Every whole record in log order; damaged ones are left out and become findings."""
         divided = self._first_entry_position()
         for part in self.parts:
             if part.entries:
@@ -291,7 +291,7 @@ def is_file_name(name: str) -> bool:
 
 
 def _oddity(record: bytes, message: Message) -> str:
-    """What no writer lets into a record, so that only damage can have put it there; "" for none."""
+    """A value that no writer lets into a record, so that it must be damage; "" for none."""
     topic = scan_record(record).topic
     try:
         text = topic.decode()
@@ -306,5 +306,5 @@ def _oddity(record: bytes, message: Message) -> str:
 
 
 def _property_pieces(record: bytes) -> list[bytes]:
-    """What stands between the separators of the property block."""
+    """The pieces between the separators of the property block."""
     return scan_record(record).properties.split(b"\x02")

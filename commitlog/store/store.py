@@ -135,7 +135,7 @@ class MessageStore:
         return self._put(messages, wait) if messages else []
 
     def put_inner_batch(self, message: Message, count: int, *, wait: bool = True) -> PutResult:
-        """Append `message`, whose body is a client batch of `count` messages, as one record.
+        """Append `message`, with a client batch of `count` messages as its body, as one record.
 
         It takes `count` offsets of its queue (docs/spec/store.md 1.8).
         """
@@ -327,11 +327,11 @@ class MessageStore:
         self._house.flush.flush()
 
     def tick(self) -> None:
-        """What the background threads do, once: dispatch, sync of derived files, retention."""
+        """Do the background threads' work once: dispatch, sync of derived files, retention."""
         self._house.tick()
 
     def _catch_up(self) -> None:
-        """Dispatch what may be read: flushed bytes with SYNC_FLUSH, written ones else."""
+        """Dispatch readable bytes: with SYNC_FLUSH the flushed ones, else the written ones."""
         self._check_open()
         with self._derive:
             asynchronous = self.config.flush_mode is FlushMode.ASYNC
@@ -389,7 +389,10 @@ def _as_inner_batch(message: Message, count: int, first_offset: int) -> Message:
 
 
 def _check_message(message: Message) -> None:
-    """Topics name folders, and queue ids too: what could lead elsewhere is never written."""
+    """Check topic, queue id and body. Topics and queue ids name folders: they must stay inside.
+
+    Raises StoreUsageError.
+    """
     check_topic(message.topic)
     check_stored_topic(message.topic)
     if message.queue_id < 0:

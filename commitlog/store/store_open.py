@@ -89,7 +89,7 @@ class OpenedStore:
                 dispatcher.dispatch(begin, [log.pread(size, begin)])
 
     def save_progress(self, flushed_timestamp_ms: int, task: DerivedSync) -> None:
-        """After `task.run()`: note in memory and in the checkpoint what is on disk."""
+        """After `task.run()`: note the synced state in memory and in the checkpoint."""
         self.derived.finish_sync(task)
         self.checkpoint = self.checkpoint._replace(
             physical_timestamp_ms=max(flushed_timestamp_ms, 0),
@@ -209,7 +209,7 @@ def _recover_log(
     checkpoint: Checkpoint,
     config: StoreConfig,
 ) -> RecoveredLog:
-    """Find the log's end, make it durable, cut off what is behind it."""
+    """Find the log's end, make it durable, cut off all bytes behind it."""
     if not log.file_starts:
         derived.remove()
         return RecoveredLog(log.start)
