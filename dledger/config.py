@@ -168,12 +168,12 @@ class RaftConfig:
         return self.dial.get(peer, self.peers[peer])
 
     def own_address(self) -> str:
-        """What this node tells others about itself: its peer address, then its service."""
+        """This node's address as it tells its peers: the peer address, then the service."""
         host, port = self.peers[self.node_id]
         return f"{host}:{port} {self.service}".strip()
 
     def source_address(self) -> Address | None:
-        """What outgoing connections are bound to; None: whatever the system picks."""
+        """The address that outgoing connections are bound to; None: the system picks one."""
         host = self.source_host
         if host is None:
             host = self.listen_address()[0]
@@ -182,7 +182,7 @@ class RaftConfig:
         return host, 0
 
     def validate(self) -> None:
-        """Raise ValueError with one sentence that names both values of what cannot work."""
+        """Check all settings. Raises ValueError; its text names both values of a conflict."""
         if self.node_id not in self.peers:
             raise ValueError(
                 f"node_id {self.node_id} is not in peers ({', '.join(self.peers)}); "

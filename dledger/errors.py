@@ -53,13 +53,13 @@ class DledgerError(Advised):
 
 
 class NotDone(DledgerError):
-    """Certain: nothing was or will be appended."""
+    """Certain: no entry was or will be appended."""
 
     advice = "try again"
 
 
 class NotLeader(NotDone):
-    """This replica does not lead; `leader` is the one that does, or None while nobody does."""
+    """This replica does not lead; `leader`: the one that does, or None while none does."""
 
     retriable = True
 
@@ -90,7 +90,7 @@ class QueueFull(NotDone):
 
 
 class DiskFull(NotDone):
-    """The leader's disk has no room, nor has another node's; `detail` says what to free."""
+    """The leader's disk is full, and so are the others; `detail` names the space to free."""
 
     advice = "free space on that disk, and it goes on by itself"
     retriable = True
@@ -198,7 +198,7 @@ class SnapshotFailed(DledgerError):
 
 
 class NodeFailed(DledgerError):
-    """This replica stopped voting, acknowledging and leading; the reason says what to mend."""
+    """This replica stopped voting, acknowledging and leading; the reason names the fault."""
 
     advice = "look into this node's log, mend what it names and start the node again"
 
@@ -254,7 +254,7 @@ class MalformedFrame(Exception):
 
 
 class RangeRejected(MalformedFrame):
-    """A peer's bytes are not a valid continuation of this log; nothing was written."""
+    """A peer's bytes are not a valid continuation of this log, which is unchanged."""
 
 
 class PeerRefused(Exception):

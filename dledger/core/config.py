@@ -1,4 +1,4 @@
-"""What the rules of Raft may be tuned with. Frozen; `validate` checks relations.
+"""Settings of the Raft rules. Frozen; `validate` checks relations between them.
 
 Times are seconds on the clock that the driver passes as `now`.
 """
@@ -12,7 +12,7 @@ from dledger.core.types import NodeId
 
 @dataclass(frozen=True, slots=True)
 class CoreConfig:
-    """Settings of one RaftNode; every field says what more and less cost."""
+    """Settings of one RaftNode; each field's comment gives the cost of more and of less."""
 
     node_id: NodeId
     #: Who votes until an entry of the log says otherwise; empty: only the log says who.
@@ -77,7 +77,7 @@ class CoreConfig:
 
     @property
     def promise(self) -> float:
-        """What a voter promises: less than it keeps, by a jump too small to be noticed."""
+        """Seconds that a voter promises: less than it keeps, by the largest unnoticed jump."""
         return self.lease - self.clock_step_max
 
     @property

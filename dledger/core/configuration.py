@@ -1,4 +1,4 @@
-"""Who belongs to the group, as a value, and the one-step changes of it (dissertation ch. 4).
+"""The members of the group, as a value, and its one-step changes (dissertation ch. 4).
 
     standing    sent the log   its vote and its disk count   in the size of the quorum
     VOTER       yes            yes                           yes
@@ -24,7 +24,7 @@ MEMBERS_MAX = 15
 
 
 class Standing(enum.Enum):
-    """What a member is there for; see the module's text."""
+    """How a member counts; see the module's text."""
 
     VOTER = "voter"
     RETURNING = "returning"
@@ -53,7 +53,7 @@ class Configuration:
 
     @property
     def voters(self) -> tuple[NodeId, ...]:
-        """Whose votes and acknowledgements count."""
+        """The members with votes and acknowledgements that count, in order."""
         return tuple(m.node_id for m in self.members if m.standing is Standing.VOTER)
 
     @property
@@ -92,12 +92,12 @@ NO_CONFIGURATION = Configuration()
 
 
 def of_voters(voters: tuple[NodeId, ...]) -> Configuration:
-    """What a group begins with, before any entry says otherwise."""
+    """The configuration that a group begins with, before its first configuration entry."""
     return Configuration(tuple(Member(voter) for voter in sorted(voters)))
 
 
 class ChangeKind(enum.Enum):
-    """ADD: as JOINING. READMIT: a voter whose disk was lost, as RETURNING. PROMOTE: to VOTER."""
+    """ADD: as JOINING. READMIT: a voter that lost its disk, as RETURNING. PROMOTE: to VOTER."""
 
     ADD = "add"
     ADD_LEARNER = "add-learner"
@@ -162,9 +162,10 @@ def _pinned(configuration: Configuration, incarnations: Mapping[NodeId, int]) ->
 
 
 def _unmet(configuration: Configuration, change: Change) -> bool:
-    """Is there a member of whom a node that comes in could not tell which life is meant?
+    """True if a node would come in and another member has no pinned incarnation.
 
-    It has met nobody: it would take a life that has lost its disk for the first one (R6).
+    The new node has met no peer: it would take an incarnation that lost its disk for the first
+    one (R6).
     """
     comes_in = change.kind not in (ChangeKind.PROMOTE, ChangeKind.REMOVE)
     others = (m for m in configuration.members if m.node_id != change.node_id)
@@ -190,7 +191,7 @@ def _added(
 def _readmitted(
     configuration: Configuration, member: Member, change: Change
 ) -> Configuration | Reason:
-    """The new life of `member`: it keeps its place in the quorum, and nothing that it promised."""
+    """`member` in its new incarnation: it keeps its place in the quorum, but no promise."""
     if change.incarnation in (0, member.incarnation):
         return Reason.ALREADY_MEMBER
     standing = member.standing

@@ -1,4 +1,4 @@
-"""What a node does whose disk is ill (requirement L5), and what its leader knows of it.
+"""Behaviour of a node with an ill disk (requirement L5), and of its leader towards it.
 
     own disk           stands           votes  leads                    takes proposals
     GOOD               yes              yes    yes                      yes

@@ -123,7 +123,7 @@ class ReceiveSnapshot:
 
 @value
 class InstallSnapshot:
-    """The log restarts empty behind `anchor`, the state machine with what was received; durable.
+    """The log restarts empty behind `anchor`, the state machine with the received state; durable.
 
     A crash leaves the whole old log or this.
     """
@@ -158,7 +158,7 @@ class CommitAdvanced:
 
 @value
 class WrittenAdvanced:
-    """Leader: a majority has written everything up to `index`. Nothing is decided by it (R22).
+    """Leader: a majority has written all entries up to `index`; this commits none of them (R22).
 
     It comes only where a proposal asked for it, and may not come at all before the commit.
     """
@@ -201,7 +201,7 @@ class MembershipDone:
 
 @value
 class ProposalRejected:
-    """Certain: nothing of `payload` was or will be written."""
+    """Certain: no part of `payload` was or will be written."""
 
     payload: Any
     reason: Reason

@@ -1,4 +1,4 @@
-"""Who leads: pre-vote, vote, stickiness (paper 5.2, 5.4.1; dissertation 4.2.3, 9.6).
+"""Elections: pre-vote, vote, stickiness (paper 5.2, 5.4.1; dissertation 4.2.3, 9.6).
 
            timer                 majority would            vote on disk and
     FOLLOWER ──► PRE_CANDIDATE ────────────► CANDIDATE ────────────► LEADER
@@ -21,7 +21,7 @@ from dledger.core.types import DiskHealth, NodeId, Role, Term
 
 
 def become_follower(state: State, term: Term, leader: NodeId | None) -> None:
-    """Follow `leader` (None: whoever wins) in `term`, which is this node's or a later one."""
+    """Follow `leader` (None: not known yet) in `term`, which is this node's or a later one."""
     assert term >= state.term, "terms never fall"
     was = (state.role, state.term, state.leader)
     if state.role is Role.LEADER:

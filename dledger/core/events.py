@@ -104,7 +104,7 @@ class DiskChecked:
 
 @value
 class DamageNoted:
-    """Entries from `first` on are not what was written here; -1: all are whole again (R2)."""
+    """Entries from `first` on are damaged on this disk; -1: all are whole again (R2)."""
 
     first: Index
 
@@ -151,7 +151,7 @@ class ReadRequested:
 
 @value
 class PeerDisconnected:
-    """A connection to or from `peer` went away: what was in flight on it may be lost."""
+    """A connection to or from `peer` broke: messages in flight on it may be lost."""
 
     peer: NodeId
     bulk: bool = True

@@ -1,6 +1,6 @@
-"""What must always hold, in one place: of one node, between two moments of a node, of a cluster.
+"""Invariants: of one node, between two moments of a node, and of a cluster.
 
-Each check returns sentences about what is broken; an empty list means all is well. The simulator
+Each check returns sentences about broken invariants; an empty list means all is well. The simulator
 asks after every event, tests after every step, and operators through collected status.
 
     one node      pointers: flushed ≤ last, commit ≤ last, matched < next, flushed ≤ matched
@@ -120,7 +120,7 @@ class ClusterChecker:
         return [f"{name} {verb} committed entry {entry}: has term {log.term_at(index)}"]
 
     def _prefix_differs(self, node: RaftNode) -> list[str]:
-        """What a node believes committed is what the cluster committed."""
+        """Check that the node's committed entries are those that the cluster committed."""
         end = min(node.commit + 1, len(self.committed))
         index = _first_difference(node.log, self.committed, end)
         return [] if index is None else [f"{node.node_id} committed another entry at {index}"]

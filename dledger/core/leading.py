@@ -1,4 +1,4 @@
-"""What a leader does: opens its term with a no-op, heartbeats, counts acknowledgements.
+"""The leader's rules: opens its term with a no-op, heartbeats, counts acknowledgements.
 
     commit := the highest index that a majority has on disk, if its entry is of this term (S4)
 
@@ -56,13 +56,13 @@ def start(state: State) -> None:
 
 
 def _views(state: State) -> dict[NodeId, Progress]:
-    """Of each follower, with nothing from an earlier leadership in it (S5)."""
+    """A fresh Progress of each follower, without data of an earlier leadership (S5)."""
     following = Index(state.log.last.index + 1)
     return {peer: Progress(following, state.now, state.now) for peer in state.peers}
 
 
 def stop(state: State) -> None:
-    """The leadership is over: who waits for it is told, then its views, reads and plans go."""
+    """End the leadership: answer the waiting calls, then drop its views, reads and plans."""
     reads.refuse_all(state)
     transfer.leadership_ended(state)
     membership.leadership_ended(state)
@@ -72,7 +72,7 @@ def stop(state: State) -> None:
 
 
 def propose(state: State, event: ProposalReceived) -> None:
-    """Give the entries their indexes, or say for certain that nothing happened."""
+    """Give the entries their indexes, or reject them: then none was or will be appended."""
     reason = _refusal(state, event.size, frees_space=event.frees_space)
     if reason is not None:
         state.out.append(ProposalRejected(event.payload, reason, state.leader))
@@ -159,7 +159,7 @@ def replicate(state: State, peer: NodeId, progress: Progress) -> None:
 
 
 def append_sent(state: State, event: AppendSent) -> None:
-    """The driver says what it could fit into the frame; go on while the window has room."""
+    """Note the range that fitted into the frame; send more while the window has space."""
     peer = event.to
     progress = state.progress.get(peer)
     if progress is None or not progress.sending:
@@ -254,7 +254,7 @@ def advance_commit(state: State) -> None:
 
 
 def _advance_written(state: State) -> None:
-    """What a majority would lose only with its power before the next sync; no commit (R22)."""
+    """Advance `written`: entries written by a majority, synced or not; no commit (R22)."""
     written: dict[NodeId, int] = {peer: p.matched for peer, p in state.progress.items()}
     written[state.me] = state.log.last.index
     index = Index(agreed(written, state.quorum))
@@ -285,9 +285,9 @@ def heartbeat_due(state: State) -> bool:
 
 
 def is_alive(state: State, progress: Progress) -> bool:
-    """Does this follower answer, and get on with what it was sent (R5)?
+    """True if this follower answers, and makes progress with the entries sent to it (R5).
 
-    One whose disk is full tells why it does not get on: no other leader would help it.
+    A follower with a full disk counts as alive: no other leader would help it.
     """
     config = state.config
     if state.now - progress.heard_at >= config.election_timeout_min:
@@ -333,7 +333,7 @@ def _resend(state: State, peer: NodeId, progress: Progress) -> None:
 
 
 def disconnected(state: State, peer: NodeId) -> None:
-    """What was in flight to `peer` may be lost."""
+    """Probe `peer` again: ranges in flight to it may be lost."""
     progress = state.progress.get(peer)
     if progress is not None and progress.mode is _REPLICATE:
         progress.become_probe()

@@ -34,13 +34,13 @@ _NEVER = float("-inf")
 
 
 def promise(state: State) -> float:
-    """A voter answers the leader's heartbeat: what it may tell, in seconds from now on."""
+    """Renew the promise with the leader's heartbeat; return the seconds to tell the leader."""
     keep(state)
     return state.config.promise
 
 
 def keep(state: State) -> None:
-    """No vote for a whole promise from now on; also what a start does, which knows of none."""
+    """Give no vote for a whole lease from now on; a start does it, too, as it knows no promise."""
     state.promised_until = max(state.promised_until, state.now + state.config.lease)
 
 
@@ -70,7 +70,7 @@ def jumped_ahead(state: State, step: float) -> None:
 
 
 def ran_back(state: State) -> None:
-    """Nothing that was measured on this clock says for how long a promise still stands."""
+    """Drop all measured promises: the clock ran back, so their ends are not known any more."""
     state.lease.sent_at.clear()
     for progress in state.progress.values():
         progress.promised_until = _NEVER

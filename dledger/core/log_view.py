@@ -1,4 +1,4 @@
-"""The core's picture of the log: which term each index has, and nothing else.
+"""The core's picture of the log: the term of each index.
 
 Terms never fall along a log, so the whole log is a short list of runs:
 

@@ -1,4 +1,4 @@
-"""How many more members may fail now, and who is not counted on (for people; decides nothing).
+"""How many more members may fail now, and which are not counted on (for status output only).
 
 counted on    this leader, and each voter that is alive to it, is not far behind, and whose disk
               takes the log
@@ -41,16 +41,16 @@ class Margin(NamedTuple):
 
 
 def deciding(state: State) -> tuple[Configuration, ...]:
-    """The configurations whose majorities may have to decide, the newest first."""
+    """The configurations that may have to give a majority, the newest first."""
     if state.configuration_index <= state.commit:
         return (state.configuration,)
     return state.configuration, membership.before_last(state)
 
 
 def troubles(state: State) -> dict[NodeId, str]:
-    """Whom this leader does not count on, and why.
+    """Members that this leader does not count on, each with the reason.
 
-    Whom it removes is sent nothing any more, so that it cannot know how that one does.
+    A removed member gets no messages any more, so its state is not known.
     """
     found = {peer: why for peer, p in state.progress.items() if (why := _trouble(state, p))}
     named = {name for group in deciding(state) for name in group.names}

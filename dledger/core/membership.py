@@ -54,7 +54,7 @@ def appended(state: State, entry: ConfigurationEntry) -> None:
 
 
 def truncated(state: State, index: Index) -> None:
-    """Entries above `index` are gone: what was in effect before them is again."""
+    """Entries above `index` are gone: the configuration before them takes effect again."""
     while state.configurations and state.configurations[-1].index > index:
         state.configurations.pop()
     _take_effect(state)
@@ -73,7 +73,7 @@ def _take_effect(state: State) -> None:
 
 
 def before_last(state: State) -> Configuration:
-    """What was in effect before the present configuration was."""
+    """The configuration that was in effect before the present one."""
     if len(state.configurations) > 1:
         earlier = state.configurations[-2].configuration
         assert earlier is not None
@@ -98,7 +98,7 @@ def may_promise(state: State) -> bool:
 
 
 def may_stand(state: State) -> bool:
-    """May this node ask for votes? One whose log is damaged may not (R2)."""
+    """May this node ask for votes? A node with a damaged log may not (R2)."""
     if state.damaged >= 0 or not may_promise(state):
         return False
     if state.me in state.voters:
@@ -177,7 +177,7 @@ def _begin(state: State, change: Change, after: Configuration, change_id: int | 
 
 
 def _follow_members(state: State, *, readmitted: bool, node: NodeId) -> None:
-    """Progress of whoever is sent the log now; a readmitted node begins from nothing (S7)."""
+    """Keep a Progress for each peer that is sent the log; a readmitted node gets a new one (S7)."""
     if readmitted:
         state.progress.pop(node, None)
     following = Index(state.configuration_index)
@@ -202,7 +202,8 @@ def committed(state: State) -> None:
 
 
 def tick(state: State) -> None:
-    """With each heartbeat: rounds of those who catch up, promotions, who need not be told more."""
+    """Called with each heartbeat: measures the learners' pace, promotes those that caught up,
+    and stops sending to removed members that know of it."""
     if state.leaving:
         _forget_gone(state)
     for member in state.configuration.members:
@@ -249,7 +250,7 @@ def _differing(one: Configuration, other: Configuration) -> list[NodeId]:
 
 
 def leadership_ended(state: State) -> None:
-    """Whoever waits for a change cannot know how it ends (S8)."""
+    """Answer the pending change with TERM_CHANGED: its outcome is unknown (S8)."""
     pending = state.change
     if pending is not None and pending.change_id is not None:
         state.out.append(MembershipDone(pending.change_id, ok=False, reason=Reason.TERM_CHANGED))

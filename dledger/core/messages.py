@@ -1,4 +1,4 @@
-"""What nodes say to each other. `wire.py` turns these into frames and back.
+"""Messages between nodes. `wire.py` turns these into frames and back.
 
 The envelope (cluster id, group, sender, its incarnation) belongs to the connection's hello, not to
 each message; `sender` here is filled in from it. Two links: `AppendEntries`, its reply and
@@ -180,7 +180,7 @@ class TimeoutNow:
 
 @value
 class RangeRequest:
-    """A replica whose entries behind `prev`, up to `last`, are damaged asks a peer for them.
+    """A replica asks a peer for its damaged entries: those behind `prev`, up to `last`.
 
     `size_max`: bytes of an answer, unless one entry has more.
     """

@@ -66,7 +66,7 @@ class RaftNode:
         initial: Configuration | None = None,
         configurations: Sequence[ConfigurationEntry] = (),
     ) -> None:
-        """Start from what storage recovered.
+        """Start from the recovered storage.
 
         Args:
             runs: the terms of the whole log; the last entry for votes is taken from here (S6).
@@ -108,7 +108,7 @@ class RaftNode:
         return effects
 
     def handle(self, event: ev.Event, now: float) -> list[Effect]:
-        """Take one event in; return what must be done, in order. Time never runs backward."""
+        """Take one event in; return the effects to carry out, in order. Time never goes back."""
         state = self._state
         if now > state.now:
             state.now = now
@@ -230,7 +230,7 @@ class RaftNode:
 
     @property
     def standing(self) -> tuple[Term, Role, NodeId | None, Index]:
-        """Term, role, leader and commit at once, for who looks after every event."""
+        """Term, role, leader and commit at once, cheap enough for a look after every event."""
         state = self._state
         return state.term, state.role, state.leader, state.commit
 
@@ -314,7 +314,7 @@ def _flushed(state: State, event: ev.EntriesFlushed) -> None:
 
 
 def _damage_noted(state: State, event: ev.DamageNoted) -> None:
-    """R2: nothing from the damage on is acknowledged, and this node neither stands nor leads.
+    """R2: acknowledge no entry from the damage on, do not stand, and give up a leadership.
 
     It goes on to vote, by the end of its log. When all is whole again, `EntriesFlushed` follows.
     """

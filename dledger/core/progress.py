@@ -91,13 +91,13 @@ class Progress:
 
     @classmethod
     def of_new(cls, following: Index, now: float, proposed: int) -> Progress:
-        """Of a node that has just been taken in: it makes way until it is known who writes."""
+        """Progress of a new member: slow until the clients' write rate is known (`make_way`)."""
         new = cls(following, now, now, proposed_before=proposed, proposed_at=now)
         new.pace, new.allowance_at = float(PACE_MIN), now
         return new
 
     def make_way(self, proposed: int, now: float) -> None:
-        """With each heartbeat, for one who is not counted: its pace follows what others write.
+        """With each heartbeat, for a member that does not count: adapt its pace to the writes.
 
         `proposed`: bytes that this leadership has appended so far.
         """
@@ -110,11 +110,11 @@ class Progress:
         self.pace = max(PACE_MIN, GAIN * written / seconds) if written else None
 
     def take_all(self) -> None:
-        """It is counted from now on: what it has decides when others are answered."""
+        """Lift the pace limit: the member counts from now on, so clients wait for it."""
         self.pace = None
 
     def become_probe(self, *, next_index: Index | None = None, empty: bool = True) -> None:
-        """Ask again where the logs meet; what was in flight is not waited for."""
+        """Ask again where the logs meet; do not wait for ranges in flight."""
         self.mode = Mode.PROBE
         self.probe_at = None
         self.empty_probe = empty
@@ -126,7 +126,7 @@ class Progress:
             self.matched = min(self.matched, Index(next_index - 1))
 
     def become_snapshot(self) -> None:
-        """What it needs is gone: it is sent what that led to."""
+        """Switch to snapshots: the entries that this follower needs were deleted."""
         self.become_probe(empty=False)
         self.mode, self.offset = Mode.SNAPSHOT, 0
 

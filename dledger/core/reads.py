@@ -81,7 +81,7 @@ def leader_ready(state: State) -> None:
 
 
 def rounds_moved(state: State) -> None:
-    """Serve every read whose round a majority has answered; start the next round if one waits."""
+    """Serve every read with a round that a majority answered; start the next round if one waits."""
     if not state.reads:
         return  # the round that is confirmed is looked up for reads alone
     rounds: dict[NodeId, int] = {peer: p.round for peer, p in state.progress.items()}
@@ -117,7 +117,7 @@ def _refuse(state: State, read: PendingRead) -> None:
 
 
 def refuse_all(state: State) -> None:
-    """Leadership is over: nobody's read can be proved any more."""
+    """Refuse all reads: the leadership is over, so it cannot be proved to them any more."""
     for read in state.reads:
         _refuse(state, read)
 

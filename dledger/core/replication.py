@@ -1,4 +1,4 @@
-"""What a follower does with a range of the leader's log (paper 5.3).
+"""A follower's handling of a range of the leader's log (paper 5.3).
 
     prev not here, or of another term   reject, say where the logs may meet
     entries already here                nothing to do: a late or repeated range shrinks nothing (S2)

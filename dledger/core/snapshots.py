@@ -1,4 +1,4 @@
-"""The log's beginning is gone: whoever needs it takes the state that it led to (paper 7).
+"""Snapshots: a follower that needs deleted entries gets the state they led to (paper 7).
 
     leader    next ≤ anchor ─► offer ─► one chunk at a time, each asked for by the answer before
                             ─► the follower's log ends at the anchor ─► byte ranges from there on
@@ -42,7 +42,7 @@ def needed(state: State, event: StateNeeded) -> None:
 
 
 def chunk_received(state: State, message: SnapshotChunk) -> None:
-    """Keep it, or say that nothing is missing."""
+    """Keep the chunk, or reply that the log has the anchor already."""
     if message.term < state.term:
         _reply(state, message.sender, message.anchor.index, success=False)
         return

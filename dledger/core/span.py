@@ -32,11 +32,11 @@ NODE, TERM, LEADER, CANDIDACY, LEADERSHIP = ({Span: span} for span in Span)
 
 
 def span_of(one: Field[Any]) -> Span | None:
-    """None: the field is given to whoever makes the object, or follows from the others."""
+    """The field's span; None: the constructor sets the field, or it follows from the others."""
     span: Span | None = one.metadata.get(Span)
     return span
 
 
 def fresh(one: Field[Any]) -> Any:
-    """What a field of a span is outside of it."""
+    """The value of a span's field outside of the span."""
     return one.default if one.default_factory is MISSING else one.default_factory()

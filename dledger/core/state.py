@@ -49,7 +49,7 @@ class Transfer:
 
 @dataclass(slots=True)
 class PendingChange:
-    """A change of the group that is appended and not committed; `node` is whom it is about."""
+    """A change of the group that is appended and not committed; `node`: the changed member."""
 
     change_id: int | None
     node: NodeId
@@ -70,7 +70,7 @@ class SlowDisk:
 
 @dataclass(slots=True)
 class Lease:
-    """What a leader needs for lease reads beside `Progress.promised_until` (lease.py).
+    """A leader's data for lease reads, beside `Progress.promised_until` (lease.py).
 
     `given_up`: there is no lease any more in this leadership; `sent_at`: when each of the last
     rounds was sent.
@@ -80,7 +80,7 @@ class Lease:
     sent_at: dict[int, float] = field(default_factory=dict)
 
     def sent(self, number: int, now: float, span: float) -> None:
-        """Note when a round was sent; nothing follows any more from those `span` seconds ago."""
+        """Note when a round was sent; forget rounds sent more than `span` seconds ago."""
         self.sent_at[number] = now
         while self.sent_at[oldest := next(iter(self.sent_at))] < now - span:
             del self.sent_at[oldest]
@@ -191,7 +191,7 @@ class State:
         self.commit = index
 
     def end(self, span: Span) -> None:
-        """It is over: nothing is known any more that is known only for its time."""
+        """End `span`: set the fields that are valid only in it back to their defaults."""
         for one in _FIELDS[span]:
             setattr(self, one.name, fresh(one))
 
@@ -200,7 +200,7 @@ class State:
         self.out.append(Send(to, message, self.hard_sequence))
 
     def persist(self) -> None:
-        """Term or vote changed: from here on nothing leaves before this is on disk."""
+        """Persist term and vote after a change: no message leaves before they are on disk."""
         self.hard_sequence += 1
         state = HardState(self.term, self.voted_for, self.incarnation, self.forgot)
         self.out.append(PersistHardState(self.hard_sequence, state))
@@ -215,7 +215,7 @@ class State:
         self.broadcast()
 
     def broadcast(self) -> None:
-        """One heartbeat to everybody; its round proves leadership from here on.
+        """Send one heartbeat to every peer; its round proves leadership from here on.
 
         Reads ask for it as often as they like. It does not put the timer off: what the timer does
         beside (check-quorum, resends, transfers) would never happen under a stream of reads.
@@ -228,7 +228,7 @@ class State:
             self.send(peer, message)
 
     def changed(self) -> None:
-        """Tell the driver that role, term or leader are not what they were."""
+        """Tell the driver that role, term or leader changed."""
         self.out.append(RoleChanged(self.role, self.term, self.leader))
 
     def leader_is_alive(self) -> bool:
@@ -238,7 +238,7 @@ class State:
         return self.leader is not None and self.now - self.heard_leader_at < self.config.lease
 
     def has_promised(self) -> bool:
-        """Does a leader count on it that this node votes for nobody else? (lease.py)"""
+        """True while a leader relies on this node's promise to give no vote (lease.py)."""
         return self.now < self.promised_until
 
 

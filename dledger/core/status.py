@@ -24,7 +24,7 @@ class PeerStatus(NamedTuple):
 
 
 class NodeStatus(NamedTuple):
-    """What one node knows of itself and, as leader, of its followers."""
+    """Status of one node and, as leader, of its followers."""
 
     node_id: NodeId
     role: Role

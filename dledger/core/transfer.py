@@ -66,7 +66,7 @@ def _begin(state: State, to: NodeId, transfer_id: int | None) -> None:
 
 
 def progressed(state: State, peer: NodeId) -> None:
-    """The target has everything, and what was proposed here is acknowledged: its turn."""
+    """Tell the target to stand, once it has the whole log and all proposals are committed."""
     plan = state.transfer
     if plan is None or plan.to != peer or plan.told:
         return
@@ -78,9 +78,10 @@ def progressed(state: State, peer: NodeId) -> None:
 
 
 def _is_quiet(state: State) -> bool:
-    """Is nothing waiting for its majority? Its proposer would be told "unknown", and send it again.
+    """True if every entry of the log is committed.
 
-    Who must go because its own disk does not get on waits for nothing.
+    If leadership moved earlier, clients of uncommitted entries would get "unknown" and send again.
+    A leader that resigns because of its own disk or damage does not wait.
     """
     ill = state.disk.health is not DiskHealth.GOOD or state.damaged >= 0
     return ill or state.commit == state.log.last.index
@@ -94,7 +95,7 @@ def resign(state: State) -> None:
 
 
 def hand_to(state: State, to: NodeId | None) -> None:
-    """Let `to` take over, if it can: it has what we do not get back. None: the best voter."""
+    """Let `to` take over, if it can: it has entries lost here. None: the best voter."""
     if to is None:
         resign(state)
     elif state.transfer is None and refusal(state, to) is None:
@@ -102,7 +103,7 @@ def hand_to(state: State, to: NodeId | None) -> None:
 
 
 def has_resigned(state: State) -> bool:
-    """A leader that must go has nobody to wait for: whom it appointed had its time."""
+    """True if a leader that must go can stop: no transfer is under way, or its time is over."""
     removed = state.me not in state.voters and state.configuration_index <= state.commit
     stalled = state.disk.health is DiskHealth.STALLED and _is_one_healthy(state)
     if not removed and not stalled and state.damaged < 0:
@@ -111,7 +112,7 @@ def has_resigned(state: State) -> bool:
 
 
 def _is_one_healthy(state: State) -> bool:
-    """Is there another voter that is heard, and whose disk is healthy, however far behind?"""
+    """True if another voter answers and has a healthy disk, however far behind it is."""
     silence_max = state.config.election_timeout_min
     return any(
         progress.disk_health is DiskHealth.GOOD and state.now - progress.heard_at < silence_max
@@ -128,7 +129,7 @@ def may_stand(state: State, sender: NodeId, term: Term) -> bool:
 
 
 def tick(state: State) -> None:
-    """Give up a transfer that came to nothing; look whether the preferred node could lead."""
+    """Give up a transfer after its deadline; look whether the preferred node could lead."""
     plan = state.transfer
     if plan is not None and state.now >= plan.deadline:
         state.transfer = None
@@ -159,7 +160,7 @@ def _consider_preferred(state: State) -> None:
 
 
 def leadership_ended(state: State) -> None:
-    """Whoever asked to be rid of this leadership is."""
+    """Answer the transfer request with success: this node leads no more."""
     plan = state.transfer
     if plan is not None and plan.transfer_id is not None:
         state.out.append(TransferDone(plan.transfer_id, ok=True, reason=None))

@@ -66,7 +66,7 @@ class DiskHealth(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class HardState:
-    """What a node must never forget: its term, whom it voted for in it, and which life it lives.
+    """The durable state of a node: its term, its vote in that term, and its incarnation.
 
     `incarnation` is drawn once when the node's folder is formatted; a wiped node comes back with
     another one and is not counted for what it lost (S7, R6).

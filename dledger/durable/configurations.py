@@ -41,7 +41,7 @@ class Codec:
 
 
 class Copy(NamedTuple):
-    """What a configuration entry holds; the entry is meant only in this term."""
+    """A copy of a configuration entry; valid only for the entry of this index and term."""
 
     index: int  # type: ignore[assignment]  # hides tuple.index, as in EntryId
     term: int
@@ -132,7 +132,7 @@ def _found(log: LogStore, codec: Codec, noted: _Noted | None) -> Iterable[Config
 def _configuration(
     log: LogStore, index: Index, codec: Codec, copies: Iterable[Copy]
 ) -> Configuration | None:
-    """What the entry holds; by its copy when it is damaged.
+    """The configuration in the entry at `index`; from its copy when the entry is damaged.
 
     The entry that stands there is another one when its term is not that of the copy: it has taken
     the place of the one that was noted, and is no configuration, since none of it was noted.

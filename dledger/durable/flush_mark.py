@@ -94,7 +94,7 @@ class MarkFile:
         self.older = self.mark = mark
 
     def settle(self) -> None:
-        """See `DoubleSlot.settle`: what recovery relies on must not change behind its back."""
+        """See `DoubleSlot.settle`: recovery relies on this mark, so no crash may change it."""
         self._slots.settle()
         self.older = self.mark or NO_MARK
 

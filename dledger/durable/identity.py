@@ -1,4 +1,4 @@
-"""Whose folder this is. Written once, last of all, when a folder is formatted (R6).
+"""The identity of a folder's owner. Written once, as the last step of formatting (R6).
 
     <folder>/identity    one JSON object, then a line "crc32 <8 hex digits>" over the line before
 
@@ -25,7 +25,7 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Names of the folder's owner, and what of the log can never change.
+    """Names of the folder's owner, and the log's sizes and first position, which never change.
 
     Attributes:
         cluster_id: drawn once for the whole cluster, so that two clusters never mix.

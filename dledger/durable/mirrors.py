@@ -20,7 +20,7 @@ MIRROR_DELAY_S = 3.0
 
 
 class Mirrors:
-    """What the two files should say. `capture` takes what is due, `write` may run in any thread."""
+    """Wanted contents of the two files. `capture` takes changes, `write` may run in any thread."""
 
     def __init__(self, files: FileSystem, folder: Path, *, staging: Path) -> None:
         self._files = files

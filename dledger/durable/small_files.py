@@ -23,7 +23,7 @@ from dledger.errors import LogDamaged
 
 
 class Flaw(NamedTuple):
-    """Something that is not as it should be; `damage` False: nothing is lost."""
+    """A fault in a small file; `damage` False: no data is lost."""
 
     path: Path
     reason: str
@@ -31,7 +31,7 @@ class Flaw(NamedTuple):
 
 
 def flaws(files: FileSystem, folder: Path, last_index: int) -> Iterator[Flaw]:
-    """Of a node's folder whose log ends with the entry `last_index`; none of a folder of Java's."""
+    """Faults of a node's small files, given the log's `last_index`; none for a folder of Java's."""
     path = folder / identity.FILE_NAME
     if not files.exists(path):
         return

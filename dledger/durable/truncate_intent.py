@@ -28,7 +28,7 @@ _PAYLOAD = struct.Struct(">qqqIqq")
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What stays: the last entry, named as in the flush mark; what goes: `end` to `old_end`."""
+    """The last entry that stays, named as in the flush mark; bytes `end` to `old_end` go."""
 
     index: Index
     term: Term

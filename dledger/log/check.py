@@ -41,7 +41,7 @@ assert SLOT.size == 32
 
 
 class Tail(NamedTuple):
-    """What the next record continues: id, checksum and end of the last one.
+    """The end of the record before: its id, chain checksum and end address.
 
     `chain_crc` None: unknown, because what came before was deleted; the next record's counts.
     """
@@ -138,9 +138,9 @@ def check_records(data: memoryview, start: Tail, file_size: int, zero_below: int
 def _many(
     data: memoryview, start: Tail, file_size: int, zero_below: int
 ) -> tuple[list[bytes], Tail]:
-    """Slots of right records at the start of `data`, checked all at once, and what follows them.
+    """Slots of the valid records at the start of `data`, checked all at once, and their tail.
 
-    None of them where numpy is not loaded, the records are few or the first differs.
+    No slots where numpy is not loaded, the records are few or the first differs.
     """
     (term, index), chain_crc, base = start
     numpy = accel.numpy()

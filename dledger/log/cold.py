@@ -1,4 +1,4 @@
-"""Reading what is not in the tail cache: pread, verify, and mend the index slots on the way.
+"""Reads entries outside the tail cache: pread, verify, and rewrite bad index slots on the way.
 
 Everything here believes the data files only. A slot that does not agree with its record is
 rewritten from the record before it; when the record itself is not what follows from that one, it
@@ -66,7 +66,7 @@ class ColdReader:
         self.when_damaged: Callable[[Index], None] = _nobody_asks
 
     def begin_at(self, anchor: Tail) -> None:
-        """`anchor`: what the first record in the files continues."""
+        """Begin behind `anchor`, the end of the record before the first one in the files."""
         self.anchor, self.first = anchor, Index(anchor.id.index + 1)
 
     def header(self, index: int) -> RecordHeader:
@@ -78,7 +78,7 @@ class ColdReader:
         return self.by_slot(index) is not None
 
     def tail(self, index: int) -> Tail:
-        """What the record `index + 1` continues."""
+        """The end of record `index`, which record `index + 1` continues."""
         if index < self.first:
             return self.anchor
         header = self.header(index)
@@ -140,7 +140,7 @@ class ColdReader:
         return piece
 
     def read_bytes(self, position: int, size: int) -> bytes:
-        """What is in the files, unverified."""
+        """`size` bytes of the data files at `position`, unverified."""
         return self._data.read(position, size)
 
     def _read(self, start: Tail, size: int) -> Piece:

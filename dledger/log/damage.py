@@ -1,4 +1,4 @@
-"""Records at or below the flush mark that are not what was written, and what is known of them.
+"""Damaged records at or below the flush mark, and the facts that are known of them.
 
 A log opens with damage when its owner can repair it (`LogOptions.repairable`); else it refuses
 to start. Of a damaged record only its place in the order is certain. Its end and its term are taken
@@ -32,7 +32,7 @@ _MAGIC = MAGIC_ENTRY.to_bytes(4, "big")
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Not all of the entries `first`..`last` are what was written; the first one is not."""
+    """Damage within the entries `first`..`last`: the first one is damaged, others may be."""
 
     first: Index
     last: Index
@@ -86,7 +86,7 @@ class KnownDamage:
 
 
 def marked_end(data: FileRow, slots: SlotFiles, mark: Mark) -> Tail | None:
-    """Where the damaged record that the mark names ends; None when nothing says it."""
+    """The end of the damaged record that the mark names; None when it cannot be told."""
     size = 0
     if data.start <= mark.position <= data.end - HEADER_SIZE:
         header = unpack_header(data.read(mark.position, HEADER_SIZE))
@@ -137,7 +137,7 @@ def around(
     before: Tail,
     options: LogOptions,
 ) -> tuple[Index, Tail]:
-    """Up to where the damage behind `before` reaches, and what the record behind it continues."""
+    """The last entry of the damage behind `before`, and the end of its last record."""
     proven = _proven(data, before, mark, options)
     if proven is None:
         return _behind(cold, data, slots, mark, before, options)
@@ -148,7 +148,7 @@ def around(
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a record is, as its slot says it, and what the record behind it continues."""
+    """A record's place: its slot, and its end, which the next record continues."""
 
     slot: bytes
     tail: Tail
@@ -240,7 +240,7 @@ def _behind(
 
 
 def _found_by_bytes(data: FileRow, mark: Mark, before: Tail, options: LogOptions) -> _Place | None:
-    """A record below the marked one whose header, body and successor agree.
+    """A record below the marked one with a header, body and successor that agree.
 
     A header names its own address, so bytes of a body are hardly taken for one; if they are, what
     peers have does not continue it, and the range grows.

@@ -169,7 +169,7 @@ class EntryReader:
         return LogRange(prev, before.chain_crc or 0, prev.index, (), before.end, 0, ())
 
     def _chunk_range(self, chunk: Chunk) -> LogRange:
-        """What one append wrote, as followers that keep pace want it."""
+        """The range of one append, as followers that keep pace want it."""
         (prev, chain_crc, position), last = chunk.start, Index(chunk.last)
         runs = runs_between(self._at.runs, Index(prev.index + 1), last)
         data = chunk.data
@@ -231,5 +231,5 @@ class EntryReader:
 
 
 def _known_id(prev: EntryId) -> EntryId:
-    """Before the first entry there is no entry, whatever index a log begins with."""
+    """`prev`, or NO_ENTRY before the first entry, at any first index of the log."""
     return NO_ENTRY if prev.index < 0 else prev

@@ -34,7 +34,7 @@ _ZEROS = bytes(_STEP)
 
 
 class AllocateTask:
-    """Get blocks for what will be written next, ahead of it."""
+    """Get blocks ahead of the next writes."""
 
     def __init__(self, file: File) -> None:
         self._file, self._lock = file, threading.Lock()
@@ -254,7 +254,7 @@ class FileRow:
         return touched
 
     def zero_rest(self, position: int) -> list[File]:
-        """Zero what is not zero from `position` to the end of the row; the files touched.
+        """Zero all bytes from `position` to the end of the row; return the changed files.
 
         Holes are zero and are passed over: a new file of 1 GiB is one, and each start comes by.
         """

@@ -1,4 +1,4 @@
-"""Data files at or below the flush mark that somebody has deleted.
+"""Data files at or below the flush mark that were deleted by hand.
 
 The row begins where the log begins and reaches to the record that the flush mark names; whatever of
 it is not in the folder was there. It is made again, full of zeros: damage like any other, whose
@@ -72,7 +72,7 @@ def make_again(
 
 
 def first_behind(slots: SlotFiles, first: Index, last: Index, position: int) -> Index:
-    """The first of the entries `first`..`last` whose slot places it at `position` or behind it.
+    """The first of the entries `first`..`last` that lies at `position` or behind, by its slot.
 
     `first` when a slot on the way is not valid.
     """

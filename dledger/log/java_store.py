@@ -38,7 +38,7 @@ _LONG_DIGITS_MAX = 18  # all of them are far below 2^63
 
 @dataclass(frozen=True, slots=True)
 class JavaState:
-    """What the text files beside the log say; -1, -1 and None where they say nothing."""
+    """Values of the text files beside the log; -1, -1 and None where they are missing."""
 
     term: Term
     voted_for: NodeId | None
@@ -89,7 +89,7 @@ class JavaStore:
         return JavaState(Term(term), NodeId(vote) if vote else None, Index(committed))
 
     def _values(self, name: str) -> dict[str, str]:
-        """The pairs of a text file; what is none, after a crash, is left out."""
+        """The pairs of a text file; other lines, as after a crash, are left out."""
         path = self.folder / name
         if not self._files.exists(path):
             return {}
@@ -105,7 +105,7 @@ class JavaStore:
                 yield Entry(header, piece.data[at + HEADER_SIZE : at + header.size])
 
     def end(self) -> JavaEnd:
-        """Read the whole log. Raises LogDamaged when it ends before what the store knows of."""
+        """Read the whole log. Raises LogDamaged when it ends before an index the store knows."""
         start = self._start()
         tail, last_position, reason = start, -1, ""
         for piece in self._pieces():
@@ -267,7 +267,7 @@ def _write_small_files(
 
 
 def _cut(row: FileRow, end: int) -> None:
-    """Zero what is behind the end and sync every file: Java may have left any of it un-synced."""
+    """Zero all bytes behind the end and sync every file: Java may have left any un-synced."""
     row.load()
     row.drop_after(end)
     row.zero_rest(end)

@@ -32,7 +32,7 @@ from dledger.log.slots import SLOT_SIZE
 
 
 class TrimTask:
-    """Make the new beginning durable, then unlink what is below it. Raises OSError.
+    """Make the new beginning durable, then unlink the files below it. Raises OSError.
 
     `done`: False when a full disk has no room for the new beginning; then nothing has changed.
     """
@@ -118,7 +118,7 @@ class LogPrefix:
         return self._trim
 
     def finish_trim(self, task: SyncTask) -> LogStart | None:
-        """What is below the new beginning is not read any more; returns where that is.
+        """End the trim: entries below the new beginning are not read any more. Returns it.
 
         None when there was no room to write it down: the log begins where it began.
         """

@@ -1,4 +1,4 @@
-"""Where a log begins whose first entries are gone, and what it continues.
+"""The beginning of a log without its first entries, and the entry before it.
 
     <folder>/logstart    {"chain_crc": 7, "configuration": "{…}", "emptied": false, "end": 1048312,
                           "index": 999, "position": 1048576, "term": 4}
@@ -51,12 +51,12 @@ class LogStart:
 
     @property
     def tail(self) -> Tail:
-        """What the first record continues, as the log had it: the blank before it is to come."""
+        """The end of the last deleted record, as the log had it: a blank may come behind it."""
         return Tail(self.anchor, self.chain_crc, self.end)
 
     @property
     def in_files(self) -> Tail:
-        """The same for whoever reads the files, which begin with that record."""
+        """The same for readers of the files, which begin with the record behind it."""
         return Tail(self.anchor, self.chain_crc, self.position)
 
 
@@ -68,7 +68,10 @@ def write(files: FileSystem, folder: Path, start: LogStart, *, staging: Path) ->
 
 
 def read(files: FileSystem, folder: Path) -> LogStart | None:
-    """None: nothing was ever deleted. Raises LogDamaged when neither copy is whole."""
+    """The log's beginning; None: no entry was ever deleted.
+
+    Raises LogDamaged when neither copy is whole.
+    """
     path = folder / FILE_NAME
     if not files.exists(path):
         return None

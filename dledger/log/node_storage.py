@@ -166,7 +166,7 @@ def begin_anew_if_lost(
 def options_of(
     identity: Identity, *, prewrite_zeros: bool = False, cache_size_max: int = CACHE_SIZE_MAX
 ) -> LogOptions:
-    """The log's settings: what the identity fixed, and what may differ at each start."""
+    """The log's settings: those fixed by the identity, and those that each start may change."""
     return LogOptions(
         data_file_size=identity.data_file_size,
         index_file_size=identity.index_file_size,

@@ -1,4 +1,4 @@
-"""What the replicated log asks of a storage, as two ports with their durability contract.
+"""The storage ports of the replicated log, with their durability contract.
 
     LogStore        entries in DLedger's layout, as bytes at positions
     HardStateStore  term, vote, incarnation
@@ -141,7 +141,7 @@ class LogStore(Protocol):
         ...
 
     def check_range(self, source: LogRange | ReceivedRange) -> VerifiedRange:
-        """Are these bytes what they claim to be, whatever our own log holds? Pure.
+        """Check a range by itself, without a look at this log. Pure.
 
         Checks every header against its place, both checksums of every record, the chain from
         `prev_chain_crc`, the terms and the zero padding. Raises `RangeRejected` (the sender's fault
@@ -222,7 +222,7 @@ class LogStore(Protocol):
         ...
 
     def save_commit(self, committed: Index) -> None:
-        """Keep the commit index as a hint (the `checkpoint` mirror); losing it loses nothing."""
+        """Keep the commit index as a hint (the `checkpoint` mirror); its loss is harmless."""
         ...
 
     def close(self) -> None:
@@ -244,7 +244,7 @@ class ReceivedRange(NamedTuple):
 
 @value
 class VerifiedRange:
-    """A range whose bytes were checked, by `LogStore.check_range` only.
+    """A checked range; only `LogStore.check_range` makes one.
 
     `data`: all of it in one view; `slots`: the index slot of each record; `tail_chain_crc`: the
     chain checksum of the last one; `end`: address behind it.

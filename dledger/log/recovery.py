@@ -1,4 +1,4 @@
-"""What opening a log does, whatever the last process left behind.
+"""Recovery: opens a log after a clean or unclean end of the last process.
 
     0  intent and mark are written again: a killed process may have left them un-synced
     1  a truncation that was begun is carried out (R11), and a deletion of the log's first files
@@ -68,7 +68,7 @@ class Recovered:
 
     @property
     def before(self) -> Tail:
-        """What the first record continues, with the blank before it still to come."""
+        """The tail before the first record; a blank may stand between the two."""
         return self.cold.anchor if self.start is None else self.start.tail
 
 
@@ -130,7 +130,7 @@ def _open_row(
     start: LogStart | None,
     note: gone_files.Note,
 ) -> tuple[ColdReader, Tail, list[Damage]]:
-    """Steps 2 and 3: a reader of the files, the end of what the mark covers, damage below it."""
+    """Steps 2 and 3: a reader of the files, the end of the marked record, damage below it."""
     begin, first = options.first_position, options.first_index
     if start is not None:
         begin, first = start.position, Index(start.index + 1)
@@ -182,7 +182,7 @@ def _look_through(
     options: LogOptions,
     known: list[Damage],
 ) -> list[Damage]:
-    """All damage from the first file on that was made again, beside what is `known` before it."""
+    """All damage from the first remade file on, and the `known` damage before it."""
     behind = gone_files.first_behind(slots, cold.first, mark.index, gone[0])
     before = cold.known_before(behind)
     names = ", ".join(data.path(position).name for position in gone)
@@ -193,7 +193,7 @@ def _look_through(
 
 
 def _anchor(data: FileRow, options: LogOptions) -> Tail:
-    """What the first record continues, in a log that has all its records or was imported so."""
+    """The tail before the first record of a log that was never trimmed, imported or not."""
     if options.first_index == 0:
         return Tail(NO_ENTRY, 0, data.start)
     return Tail(EntryId(NO_ENTRY.term, Index(options.first_index - 1)), None, data.start)

@@ -46,7 +46,7 @@ def join_runs(runs: list[TermRun], more: Sequence[TermRun]) -> None:
 
 
 def cut_runs(runs: list[TermRun], index: int, first: int) -> None:
-    """Forget what is above `index`, in a log that begins at `first`."""
+    """Cut the runs at `index`, in a log that begins at `first`."""
     while runs and runs[-1].last > index:
         run = runs.pop()
         start = runs[-1].last + 1 if runs else first

@@ -81,7 +81,7 @@ class SlotFiles:
         return self._gathered_first if self._gathered else 1 << 62
 
     def settle(self) -> None:
-        """Write what was gathered."""
+        """Write the gathered slots."""
         if self._gathered:
             gathered, self._gathered, self._gathered_bytes = self._gathered, [], 0
             slots = gathered[0] if len(gathered) == 1 else b"".join(gathered)
@@ -121,7 +121,7 @@ class SlotFiles:
         self._touch(self.row.zero(address, (old_last + 1) * SLOT_SIZE))
 
     def cut_rest(self, last: int) -> None:
-        """Zero whatever is above `last`, and unlink the files behind it."""
+        """Zero all slots above `last`, and unlink the files behind it."""
         self.settle()
         address = (last + 1) * SLOT_SIZE
         self.row.drop_after(address)

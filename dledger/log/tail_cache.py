@@ -53,7 +53,7 @@ class Chunk:
         return int(U32.unpack_from(self.data, at)[0])
 
     def tail_at(self, index: int) -> Tail:
-        """What the record `index + 1` continues; `index` in the chunk or just before it."""
+        """The end of record `index`, which is in the chunk or just before it."""
         if index < self.first:
             return self.start
         _, position, size, _, term = self.slot(index)
@@ -71,7 +71,7 @@ class Chunk:
         return low if self.slot(low)[1] == position else -1
 
     def last_within(self, first: int, last_max: int, end_max: int) -> int:
-        """Highest index ≤ last_max whose record ends at or before `end_max`; at least `first`."""
+        """Highest index ≤ last_max with its record's end ≤ `end_max`; at least `first`."""
         low, high = first, min(last_max, self.last)
         if self.end_of(high) <= end_max:
             return high
