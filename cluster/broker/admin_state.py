@@ -110,6 +110,7 @@ def _clients(parts: BrokerComponents) -> dict[str, Any]:
         "groups_disagreeing": parts.registry.watch.disagreeing,
         "client_ids_shared": parts.registry.watch.shared,
         "connections": len(parts.server.connections),
+        "closed_ports": dict(parts.server.closed_ports),
         "forward_links": len(parts.links),
         "long_polls": parts.polls.count,
     }

@@ -21,7 +21,7 @@ import socket
 from typing import Any
 
 from cluster.broker.admin_state import snapshot
-from cluster.broker.client_ports import ClientPorts
+from cluster.broker.client_ports import ClientPorts, bind_again
 from cluster.broker.components import BrokerComponents
 from cluster.broker.config import BrokerConfig
 from cluster.broker.kernel.apply.log_beginning import LogBeginning
@@ -121,13 +121,17 @@ class BrokerNode:
         self._files.make_dirs(layout.staging)
         write_abort(self._files, layout, os.getpid())
         stack.push(functools.partial(self._mark_clean, layout))
-        bound = bind(self.config.listen_host, self._port())
-        host, port = bound.getsockname()[:2]
-        self.address = str(Host(host, port))
+        listen = bind if self._reopening is None else bind_again
+        client_host, client_port = self.config.listen_host, self._port()
+        bound = listen(client_host, client_port)
+        if bound is not None:
+            client_host, client_port = bound.getsockname()[:2]
+            self.address = str(Host(client_host, client_port))
         try:
             parts, driver = self._open()
         except BaseException:
-            bound.close()
+            if bound is not None:
+                bound.close()
             raise
         stack.callback(parts.derived.close)
         stack.push_async_callback(driver.stop)
@@ -136,11 +140,17 @@ class BrokerNode:
         stack.push_async_callback(parts.links.close)
         stack.push_async_callback(self._take_no_more, parts)
         stack.callback(parts.topic_routes.close)
-        ports = ClientPorts(parts.server, parts.leadership, self._owned)
+        ports = ClientPorts(
+            parts.server,
+            parts.leadership,
+            self._owned,
+            hand_over=lambda: parts.log.transfer(None, _ignored),
+        )
         stack.push_async_callback(ports.close)
-        ports.add(bound)
+        ports.add(client_host, client_port, bound)
         if self.config.relay_port:
-            ports.add(bind(self.config.listen_host, self.config.relay_port), relays=True)
+            relay = self.config.listen_host, self.config.relay_port
+            ports.add(*relay, listen(*relay), relays=True)
         was_here = driver.hard.state.term > 0
         await ports.start(comes_back=was_here and len(self.raft.peers) > 1)
         await driver.start()
@@ -371,3 +381,7 @@ class BrokerNode:
         if self._failed is None or not self._failed.done():
             return ""
         return str(self._failed.result())
+
+
+def _ignored(_error: DledgerError | None) -> None:
+    """It is asked again while there is a reason."""

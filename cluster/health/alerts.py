@@ -73,7 +73,7 @@ def _of_replica(row: Row, leader: Row | None) -> Iterator[dict[str, str]]:
             "node-down",
             node,
             f"{node} does not answer at {row['address']}",
-            f"start it; dledger logs {node} says how it ended",
+            f"start it; dledger logs {node} says how it ended, or which of its ports is taken",
         )
         return
     if row.get("failed"):

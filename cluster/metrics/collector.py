@@ -103,6 +103,12 @@ RAFT = (
         _key("signatures_refused"),
     ),
     Metric(
+        "dledger_client_ports_closed",
+        GAUGE,
+        "Client and relay ports that another program has; they are tried again.",
+        lambda status: float(len(status["closed_ports"])),
+    ),
+    Metric(
         "dledger_mistakes_total",
         COUNTER,
         "Connections closed by a mistake of the node; its log has each.",

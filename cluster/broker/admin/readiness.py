@@ -3,8 +3,8 @@
     not ready   why
     leads       its own first entry is not committed yet, or its tables do not show it
     follows     the leader, or its address, is not known: nothing could be passed on
-    either      committed entries are still to be applied; its disk takes no writes; no name server
-                was told of it, so no client is led here
+    either      another program has its port; committed entries are still to be applied; its disk
+                takes no writes; no name server was told of it, so no client is led here
 
 Alive is another question (/healthz): a node that is not ready is left alone, it gets there by
 itself; one that is not alive has to be started again.
@@ -34,6 +34,8 @@ def not_ready(status: Mapping[str, Any], *, lag_max: int, has_name_servers: bool
         return f"this node has stopped: {status['failed']}"
     if unserved := _unserved(status):
         return unserved
+    for address, reason in status["closed_ports"].items():
+        return f"no client reaches {address}: {reason}"
     behind = int(status["last_index"]) - int(status["applied_index"])
     if behind > lag_max:
         return f"{behind} entries are still to be applied"

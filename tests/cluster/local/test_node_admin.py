@@ -22,6 +22,7 @@ READY = {
     "applied_index": 899,
     "disk": "good",
     "disk_detail": "",
+    "closed_ports": {},
     "registrations": 1,
     "registration_failures": 0,
 }
@@ -54,6 +55,10 @@ def reason(said: dict[str, Any], *, has_name_servers: bool = True) -> str:
         (
             LEADS | {"serving": "leading", "applied_index": 700},
             "200 entries are still to be applied",
+        ),
+        (
+            {"closed_ports": {"127.0.0.1:10911": "Address already in use"}},
+            "no client reaches 127.0.0.1:10911: Address already in use",
         ),
         ({"disk": "slow", "disk_detail": "slower than others"}, ""),
         ({"disk": "recovering", "disk_detail": "was stalled"}, ""),

@@ -49,6 +49,7 @@ STATUS = {
     "forwarded": 19,
     "forwarded_bytes": 23,
     "signatures_refused": 3,
+    "closed_ports": {"10.0.0.1:10911": "Address already in use"},
     "mistakes": 0,
     "records_passed_over": 0,
     "messages_out": 12,
@@ -107,6 +108,7 @@ def test_values_come_from_the_status() -> None:
     assert found['dledger_forwarded_bytes_total{group="b",self_id="n0"}'] == 23
     assert found['dledger_forwarded_requests_total{group="b",self_id="n0"}'] == 19
     assert found['dledger_signatures_refused_total{group="b",self_id="n0"}'] == 3
+    assert found['dledger_client_ports_closed{group="b",self_id="n0"}'] == 1
     assert found['dledger_groups_disagreeing{cluster="c",node_id="n0"}'] == 1
     assert found['dledger_client_ids_shared{cluster="c",node_id="n0"}'] == 0
     assert found['rocketmq_consumer_connections{cluster="c",node_id="n0"}'] == 2

@@ -44,16 +44,20 @@ def bind(host: str, port: int) -> socket.socket:
         bound.setblocking(False)
     except OSError as error:
         bound.close()
-        raise OSError(
-            error.errno, f"cannot listen on {host}:{port} ({error.strerror}); give another address"
-        ) from error
+        raise _taken(host, port, error) from error
     return bound
+
+
+def _taken(host: str, port: int, error: OSError) -> OSError:
+    return OSError(
+        error.errno, f"cannot listen on {host}:{port} ({error.strerror}); give another address"
+    )
 
 
 class ClientServer:
     """Owner of all client connections. `left(connection)` is told when one has closed.
 
-    `relayed`: sends that came to the relay port.
+    `relayed`: sends that came to the relay port. `closed_ports`: address → why it is not open yet.
     """
 
     def __init__(
@@ -72,6 +76,7 @@ class ClientServer:
         self._stops = False
         self.connections: set[ClientConnection] = set()
         self.refused = self.relayed = 0
+        self.closed_ports: dict[str, str] = {}
         self.partial_frames = PartialFrames(now=owned.time)
         self.neighbours = Neighbours()
         self.complaints = Complaints(_log, owned.time)
@@ -93,9 +98,16 @@ class ClientServer:
         )
 
     async def start(self, bound: socket.socket, made: Callable[[], asyncio.Protocol]) -> None:
-        """Accept connections on a socket that `bind` made. Raises OSError."""
+        """Accept connections on a socket that `bind` made.
+
+        Raises OSError where another program bound the port, too, and listens already.
+        """
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(made, sock=bound, backlog=descriptors.backlog())
+        try:
+            server = await loop.create_server(made, sock=bound, backlog=descriptors.backlog())
+        except OSError as error:
+            host, port = bound.getsockname()[:2]
+            raise _taken(host, port, error) from error
         self._servers.append(server)
 
     async def stop_listening(self) -> None:
