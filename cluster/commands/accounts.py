@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from cluster.client.admin.accounts import change_accounts, import_steps, list_accounts
+from cluster.commands.confirming import confirm_deletion, yes_option
 from cluster.commands.connecting import Reach, address_option, connected
 from cluster.commands.errors import USAGE, CommandError
 from cluster.commands.output import emit, output_option
@@ -170,10 +171,12 @@ def alter(
 
 @account.command("delete")
 @click.argument("name")
+@yes_option
 @address_option
 @output_option
-def delete(name: str, address: Reach, output: str) -> None:
+def delete(name: str, yes: bool, address: Reach, output: str) -> None:
     """Delete account NAME; its requests are refused from then on, on every connection."""
+    confirm_deletion(name, f"delete the account {name} and refuse all of its clients?", yes)
     brokers = _change(address, delete=[name])
     emit([{"account": name, "deleted_on": brokers}], output)
 

@@ -28,6 +28,7 @@ from cluster.local.node_files import (
     node_sections,
     write_node_file,
 )
+from cluster.local.node_log import message_of
 from cluster.local.profile import BROKER, NAMESERVER, Member, Profile
 from commitlog.advice import Advised
 
@@ -248,7 +249,7 @@ class LocalCluster:
 
     def _last_words(self, member: Member, what: str) -> str:
         lines = processes.log_tail(self.folder(member.name)).strip().splitlines()
-        said = f": {lines[-1]}" if lines else ""
+        said = f": {message_of(lines[-1])}" if lines else ""
         return f"{member.name} {what}{said} (all of it: {self.folder(member.name)}/log.txt)"
 
     # -- stop and break

@@ -200,6 +200,28 @@ def set_up_log(stream: TextIO | None = None) -> LogHandler:
     return handler
 
 
+def write_last_words(text: str) -> None:
+    """To standard error: why this process ends, in the format of its log."""
+    record = logging.makeLogRecord(
+        {"name": "cluster.local", "levelno": logging.CRITICAL, "levelname": "CRITICAL", "msg": text}
+    )
+    formatters = [
+        handler.formatter
+        for handler in logging.getLogger().handlers
+        if isinstance(handler, LogHandler) and isinstance(handler.formatter, JsonLine)
+    ]
+    sys.stderr.write(f"{formatters[0].format(record) if formatters else text}\n")
+
+
+def message_of(line: str) -> str:
+    """The message of a line that JsonLine wrote; any other line as it is."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return line
+    return str(found["message"]) if isinstance(found, dict) and "message" in found else line
+
+
 def use_log(settings: LogConfig) -> None:
     """Apply a node's settings to the log that `set_up_log` has set up."""
     for handler in logging.getLogger().handlers:

@@ -1,7 +1,7 @@
 """The frame of each server process: event loop, signals, parent, log, last words.
 
 Ends with exit code 0 when asked to (SIGTERM, SIGINT, or its parent is gone), else with a code of
-`commands/errors.py` and one sentence as the last line of its log.
+`commands/errors.py` and one sentence as the last line of its log, in the format of the log.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Protocol, TextIO
 from cluster.limits.descriptors import raise_limit
 from cluster.limits.memory_limit import small_stacks
 from cluster.local import endings, supervisor
-from cluster.local.node_log import set_up_log
+from cluster.local.node_log import set_up_log, write_last_words
 from cluster.local.parent import when_parent_ends
 from commitlog.files.system import is_out_of_space
 from dledger.runtime.loop import collect_seldom, loop_factory
@@ -84,7 +84,7 @@ def run(
         _log.error("stopped: %s", text, exc_info=None if expected else error)
         code = exit_code_of(error) if expected else 70
         endings.ended(f"exit code {code}", text, by="itself")
-        sys.stderr.write(f"{text}\n")
+        write_last_words(text)
         return code
 
 

@@ -164,9 +164,13 @@ def _check(config: TopicConfig) -> None:
 
 
 def delete_topic(ports: AdminPorts, call: Call, request: TopicRequest) -> None:
-    """215: remove the topic's row; its messages stay in the log until they are old."""
+    """215: remove the topic's row; its messages stay in the log until they are old.
+
+    One that exists is deleted whatever its name: that of a V2 retry topic has a "+", which no
+    client can give to a topic.
+    """
     wrong = topic_name_error(request.topic)
-    if wrong is not None:
+    if wrong is not None and ports.state.topics.get(request.topic) is None:
         raise InvalidRequest(wrong)
     if request.topic in STATE_TOPICS:
         raise Unauthorized(f"the topic {request.topic} is the broker's own; name another one")
@@ -175,7 +179,9 @@ def delete_topic(ports: AdminPorts, call: Call, request: TopicRequest) -> None:
 
 def topic_config(ports: AdminPorts, call: Call, request: TopicRequest) -> None:
     """351: one row."""
-    call.answer(0, body=dump(existing_topic(ports.state.topics, request.topic).to_json()))
+    topics = ports.state.topics
+    found = topics.get(request.topic) or existing_topic(topics, request.topic)
+    call.answer(0, body=dump(found.to_json()))
 
 
 def all_topics(ports: AdminPorts, call: Call, request: TopicPageRequest) -> None:

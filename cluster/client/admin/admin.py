@@ -19,6 +19,7 @@ from cluster.client.admin.topics import (
     check_queue_count,
     create_on,
     delete_from_all,
+    topic_names,
     topic_settings,
     until_routed,
 )
@@ -30,13 +31,13 @@ from cluster.client.routing.routes import DEFAULT_TOPIC
 from cluster.errors import InvalidRequest, NotConnected, NotFound
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.durability import Durability
-from cluster.protocol.frames import EMPTY, Frame
+from cluster.protocol.frames import Frame
 from cluster.protocol.headers import QueryMessageRequest, decode, encode
 from cluster.protocol.leader_headers import TransferLeaderRequest, TransferLeaderResponse
 from cluster.protocol.member_headers import ChangeMembersRequest, ListMembersRequest
 from cluster.protocol.repair_headers import ScrubLogRequest, VerifyLogRequest
 from cluster.protocol.route import BrokerData
-from cluster.protocol.topics import QueueBounds, decode_topic_list
+from cluster.protocol.topics import QueueBounds
 
 TIME_MAX_MS = (1 << 63) - 1
 
@@ -155,10 +156,7 @@ class Admin:
 
     async def list_topics(self) -> list[str]:
         """Every topic that any broker serves, internal ones too. Raises NotConnected."""
-        answer = await self._instance.routes.ask_nameserver(
-            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, EMPTY
-        )
-        return decode_topic_list(answer.body)
+        return await topic_names(self._instance)
 
     async def describe_topic(self, topic: str) -> TopicDescription:
         """The route and the offsets of a topic. Raises TopicNotFound, NotConnected."""

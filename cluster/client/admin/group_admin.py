@@ -14,11 +14,11 @@ brokers, too.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cluster.client.admin.topics import delete_from_all
+from cluster.client.admin.topics import delete_from_all, topic_names
 from cluster.client.routing.client_instance import ClientInstance
 from cluster.client.routing.leader_requests import ask_leader
 from cluster.client.routing.offset_lookup import check_place, offset_at
@@ -43,6 +43,28 @@ from cluster.protocol.frames import EMPTY, Frame
 from cluster.protocol.headers import encode
 from cluster.protocol.json_body import MessageQueue, load_queue_map, read_answer
 from commitlog.records.names import DLQ_PREFIX, RETRY_PREFIX
+
+
+def retry_topics(group: str, topics: Collection[str], groups: Iterable[str]) -> list[str]:
+    """The topics of messages that a group is to try again, of those that there are.
+
+    %RETRY%GROUP, and of each topic that it pops %RETRY%GROUP+TOPIC, or %RETRY%GROUP_TOPIC of older
+    brokers. `a_b_c` of the last kind is of group a and topic b_c, or of group a_b and topic c: one
+    that another of `groups` may have is left out.
+    """
+    own = RETRY_PREFIX + group
+    others = [RETRY_PREFIX + other for other in groups if other != group]
+
+    def popped(name: str, start: str) -> bool:
+        return name.startswith(f"{start}_") and name[len(start) + 1 :] in topics
+
+    return [
+        name
+        for name in topics
+        if name == own
+        or name.startswith(f"{own}+")
+        or (popped(name, own) and not any(name == one or popped(name, one) for one in others))
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,15 +267,17 @@ class GroupAdmin:
             GroupNotFound: no broker knows it.
             IllegalOperation: it has members, which would make it anew.
         """
-        if group not in await self.names() and not await self.lag(group):
+        groups = await self.names()
+        if group not in groups and not await self.lag(group):
             raise GroupNotFound(
                 f"no broker knows the consumer group {group}; dledger group list shows groups"
             )
         await self._check_no_members(group)
+        retries = retry_topics(group, await topic_names(self._instance), groups)
         for broker in sorted(await self._instance.routes.registered()):
             request = encode(DeleteGroupRequest(group, clean_offset=True))
             await self._ask(broker, RequestCode.DELETE_SUBSCRIPTIONGROUP, request)
-        for topic in (RETRY_PREFIX + group, *([DLQ_PREFIX + group] if dead_letters else ())):
+        for topic in (*retries, *([DLQ_PREFIX + group] if dead_letters else ())):
             with contextlib.suppress(TopicNotFound):
                 await delete_from_all(self._instance, topic)
 

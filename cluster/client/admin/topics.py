@@ -15,6 +15,7 @@ from cluster.client.routing.routes import DEFAULT_TOPIC
 from cluster.errors import InvalidRequest, TopicNotFound
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.durability import Durability, durability_of
+from cluster.protocol.frames import EMPTY
 from cluster.protocol.headers import (
     ALTER_ONLY,
     CREATE_ONLY,
@@ -24,7 +25,7 @@ from cluster.protocol.headers import (
 )
 from cluster.protocol.json_body import MessageQueue
 from cluster.protocol.route import TopicRoute
-from cluster.protocol.topics import QueueBounds
+from cluster.protocol.topics import QueueBounds, decode_topic_list
 
 QUEUES_COUNT_MAX = 4096
 ROUTED_POLL_SECONDS = 0.02
@@ -114,6 +115,14 @@ async def until_routed(instance: ClientInstance, topic: str) -> dict[str, TopicS
         await asyncio.sleep(ROUTED_POLL_SECONDS)
     await instance.routes.refresh(topic)
     return found
+
+
+async def topic_names(instance: ClientInstance) -> list[str]:
+    """See `Admin.list_topics`."""
+    answer = await instance.routes.ask_nameserver(
+        RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, EMPTY
+    )
+    return decode_topic_list(answer.body)
 
 
 async def delete_from_all(instance: ClientInstance, topic: str) -> None:

@@ -88,7 +88,7 @@ async def test_accounts_are_made_altered_listed_imported_and_deleted(
         writer = tmp_path / "writer.yml"
         writer.write_text(f"accessKey: a-writer\nsecretKey: {row['secret']}\n")
         as_writer = [*address, "--account", str(writer)]
-        for verb in (["list"], ["delete", "the-chief"], ["alter", "a-writer", "--admin"]):
+        for verb in (["list"], ["delete", "the-chief", "--yes"], ["alter", "a-writer", "--admin"]):
             assert "admin accounts" in await said(1, "account", *verb, *as_writer)
 
         told = await said(0, "account", "alter", "a-writer", "--disable", *as_chief)
@@ -108,7 +108,11 @@ async def test_accounts_are_made_altered_listed_imported_and_deleted(
         assert found["imported"]["default_topic"] == "SUB"
         assert found["a-writer"]["status"] == "disable"
 
-        await said(0, "account", "delete", "the-chief", *as_chief)
+        asked = await said(USAGE, "account", "delete", "the-chief", *as_chief)
+        assert "was not deleted" in asked
+        assert "--yes" in asked
+        assert await said(0, "account", "list", "-o", "json", *as_chief) == listed
+        await said(0, "account", "delete", "the-chief", "--yes", *as_chief)
         assert "there is no account" in await said(1, "account", "list", *as_chief)
 
 
@@ -123,13 +127,13 @@ async def test_wrong_uses_say_what_to_do_and_change_nothing(
         await said(0, "account", "create", "the-chief", "--admin", *address, "--save", str(chief))
         before = await said(0, "account", "list", "-o", "json", *as_chief)
         for code, words, verb in (
-            (1, "no administrator would be left", ["delete", "the-chief"]),
+            (1, "no administrator would be left", ["delete", "the-chief", "--yes"]),
             (1, "no administrator would be left", ["alter", "the-chief", "--no-admin"]),
             (1, "no administrator would be left", ["alter", "the-chief", "--disable"]),
             (1, "account alter", ["create", "the-chief", "--admin"]),
             (1, "accessKey has 5 characters", ["create", "short"]),
             (1, "'WRITE' is no permission", ["create", "a-writer", "--topic", "orders=WRITE"]),
-            (1, "account list", ["delete", "nobody-here"]),
+            (1, "account list", ["delete", "nobody-here", "--yes"]),
             (1, "account list", ["alter", "nobody-here", "--admin"]),
         ):
             told = await said(code, "account", *verb, *as_chief)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator
@@ -10,12 +11,15 @@ from typing import Any
 import pytest
 
 from cluster.client import ConsumerConfig
+from cluster.client.admin.group_admin import retry_topics
 from cluster.client.routing.leader_requests import ask_leader
 from cluster.client.routing.offset_lookup import LAST
 from cluster.console.api.changes import place_of
 from cluster.console.api.failures import ApiError
+from cluster.core.internal_topics import TopicsChanged
+from cluster.core.topics import TopicConfig
 from cluster.errors import Unauthorized
-from tests.waiting import limit
+from tests.waiting import eventually, limit
 
 from .conftest import TOKENS, MakeWorld, World
 
@@ -104,6 +108,54 @@ async def test_a_group_is_cloned_after_a_dry_run_and_deleted(make_world: MakeWor
         ):
             status, said = await world.call(method, address, json=body)
             assert (status, said["error"]["id"]) == (404, "group-not-found")
+
+
+async def test_a_deleted_group_takes_its_retry_topics_with_it(make_world: MakeWorld) -> None:
+    """Those of topics that it popped, too; not those of a group whose name begins like its own."""
+    async with make_world() as world:
+        await world.mq.admin().create_topic("T", 1)
+        for group in ("readers", "readers_2"):
+            async with world.mq.consumer("T", group=group) as consumer:
+                await consumer.commit()
+        popped = ("%RETRY%readers+T", "%RETRY%readers+gone", "%RETRY%readers_T")
+        others = ("%RETRY%readers_2+T", "%RETRY%readers_2_T", "%RETRY%readers_2")
+        logged: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        made = tuple(TopicConfig(name, 1, 1) for name in (*popped, *others[:2]))
+        (await world.brokers.leader()).parts.writer.write(TopicsChanged(made), logged.set_result)
+        assert await logged is None
+
+        async def names() -> set[str]:
+            return set(await world.mq.admin().list_topics())
+
+        async def all_there() -> bool:
+            return {*popped, *others, "%RETRY%readers"} <= await names()
+
+        await eventually(all_there, "the name server knows all topics")
+        await change(world, "DELETE", "/api/v1/groups/readers", "Changed")
+
+        async def gone() -> bool:
+            return not {*popped, "%RETRY%readers"} & await names()
+
+        await eventually(gone, "its retry topics are gone")
+        assert set(others) <= await names()
+
+
+@pytest.mark.parametrize(
+    ("groups", "topics", "found"),
+    [
+        (["a"], ["b_c", "%RETRY%a_b_c"], ["%RETRY%a_b_c"]),
+        (["a"], ["c", "%RETRY%a_b_c"], []),
+        (["a", "a_b"], ["b_c", "c", "%RETRY%a_b_c"], []),
+        (["a", "a_b"], ["b_c", "%RETRY%a_b_c"], ["%RETRY%a_b_c"]),
+        (["a", "a_b"], ["b", "%RETRY%a_b", "%RETRY%a"], ["%RETRY%a"]),
+        (["a"], ["%RETRY%a+gone", "%RETRY%ab+c", "%DLQ%a", "a"], ["%RETRY%a+gone"]),
+        ([], [], []),
+    ],
+)
+def test_a_retry_topic_that_another_group_may_have_stays(
+    groups: list[str], topics: list[str], found: list[str]
+) -> None:
+    assert retry_topics("a", topics, groups) == found
 
 
 async def test_no_request_ends_transactions_that_wait_by_an_offset(make_world: MakeWorld) -> None:

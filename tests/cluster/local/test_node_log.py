@@ -19,6 +19,7 @@ from cluster.local.node_log import (
     LogHandler,
     OneLine,
     SeldomSame,
+    message_of,
     one_line,
 )
 from cluster.local.stories import mistakes
@@ -33,6 +34,14 @@ set_up_log()
 for number in range(int(sys.argv[1])):
     logging.getLogger("test").warning(f"{number} " + "x" * 50)
     print("printed", number, file=sys.stderr)
+"""
+
+
+FAILS = """
+from cluster.local import service
+async def start():
+    raise OSError(98, "a port is taken\\n{no line}")
+raise SystemExit(service.run(start))
 """
 
 
@@ -111,6 +120,29 @@ def test_a_handler_writes_as_the_settings_say() -> None:
     as_json, as_text = stream.getvalue().splitlines()
     assert json.loads(as_json)["message"] == "one"
     assert as_text.endswith("WARNING name: one")
+
+
+def test_the_last_line_of_a_failed_start_has_the_format_of_the_log() -> None:
+    """Collectors read each line as an object; `dledger up` shows people its message."""
+
+    def told(**settings: str) -> list[str]:
+        done = subprocess.run(
+            [sys.executable, "-c", FAILS],
+            env=settings,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 1, done.stderr
+        return done.stderr.splitlines()
+
+    events = [json.loads(line) for line in told(DLEDGER_LOG_FORMAT="json")]
+    assert events[-1]["level"] == "CRITICAL"
+    assert events[-1]["message"] == "[Errno 98] a port is taken\\n{no line}"
+    assert message_of(json.dumps(events[-1])) == events[-1]["message"]
+    assert told()[-2:] == ["[Errno 98] a port is taken", "{no line}"], "as it was"
+    for line in ("{no line}", "[1]", "7", "a sentence"):
+        assert message_of(line) == line
 
 
 def test_same_sentence_is_told_ever_more_seldom() -> None:
