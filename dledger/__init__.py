@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         Transferring,
         WrongIdentity,
     )
+    from dledger.machine.host import Host
     from dledger.machine.node import Consistency, ReplicatedNode
     from dledger.machine.settings import MachineSettings
     from dledger.machine.state_machine import Entry, ReplicatedStateMachine
@@ -55,6 +56,7 @@ __all__ = [
     "Entry",
     "EntryTooLarge",
     "HardStateLost",
+    "Host",
     "LogDamaged",
     "LogEntry",
     "LogStatus",
@@ -88,6 +90,7 @@ _MODULES = {
     "Consistency": "machine.node",
     "Durability": "producers.durability",
     "Entry": "machine.state_machine",
+    "Host": "machine.host",
     "LogEntry": "runtime.log_entry",
     "LogStatus": "runtime.log_entry",
     "MachineSettings": "machine.settings",

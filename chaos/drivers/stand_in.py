@@ -22,9 +22,9 @@ from dledger.core.types import HardState, NodeId
 from dledger.durable import hard_state
 from dledger.durable.double_slot import SLOT_SIZE, decode_slot
 from dledger.errors import MalformedFrame, PeerRefused
-from dledger.membership.handshake import Dialler, LinkKind, Member
+from dledger.membership.handshake import Dialler, Hello, LinkKind, Member
 from dledger.membership.proof import NONCE_SIZE
-from dledger.runtime.inbound import Inbound
+from dledger.runtime.inbound import Inbound, Side
 from dledger.runtime.owned import Owned
 from dledger.wire.frames import FrameDecoder
 from dledger.wire.messages import encode
@@ -87,19 +87,34 @@ class StandIn:
 
     def _accept(self) -> Inbound:
         one = Inbound(
-            self.me,
-            _Everybody(),
+            self,
+            self.me.node_id,
             self.secret,
             os.urandom(NONCE_SIZE),
-            _anybody,
             HELLO_SECONDS_MAX,
-            self._heard.put_nowait,
-            lambda *_: None,
-            lambda lost, _: self._inbound.discard(lost),
             owned=Owned(_mistake),
         )
         self._inbound.add(one)
         return one
+
+    def side_of(self, _: Hello) -> Side:
+        """Of its connections: each is let in, and its messages are put aside."""
+        return Side(
+            self.me,
+            _Everybody(),
+            _anybody,
+            self._heard.put_nowait,
+            lambda *_: None,
+            self.ended,
+            Owned(_mistake),
+        )
+
+    def greeted(self, _: Inbound) -> None:
+        """Of its connections: one is open."""
+
+    def ended(self, one: Inbound, _: str) -> None:
+        """Of its connections: one is gone."""
+        self._inbound.discard(one)
 
     async def ask(self, voter: str, address: str, request: VoteRequest) -> VoteReply | None:
         """The answer to this request; None when there is none in time. Raises OSError."""

@@ -38,6 +38,21 @@ DISKS = (
         ),
     ),
     Mutant(
+        "a-sync-that-waits-for-a-thread-is-not-watched",
+        ("L5",),
+        (
+            Patch(
+                "dledger.runtime.disk_threads",
+                "self.times.begin(work.kind, self._now())",
+                'self.times.begin(work.kind, float("inf"))',
+            ),
+        ),
+        tests=(
+            "tests/dledger/runtime/test_disk_threads.py::"
+            "test_work_that_waits_for_a_thread_has_begun_for_who_watches",
+        ),
+    ),
+    Mutant(
         "a-stalled-leader-stays",
         ("L5",),
         _core("disk", "(DiskHealth.LOW, DiskHealth.FULL, _STALLED)", "()"),

@@ -23,6 +23,21 @@ MISTAKES = (
         tests=(f"{_OWNED}test_a_mistake_in_what_the_loop_calls_is_told[in_a_while]",),
     ),
     Mutant(
+        "a-mistake-in-a-shared-thread-is-dropped",
+        ("D5", "R27"),
+        (
+            Patch(
+                "dledger.runtime.disk_threads",
+                "                self._died(error)\n",
+                "                pass\n",
+            ),
+        ),
+        tests=(
+            "tests/dledger/runtime/test_disk_threads.py::"
+            "test_a_mistake_in_a_call_is_told_and_ends_no_thread",
+        ),
+    ),
+    Mutant(
         "a-mistake-in-a-task-is-dropped",
         ("D5", "R27"),
         (Patch("dledger.runtime.owned", "        task.add_done_callback(self._task_ended)\n", ""),),

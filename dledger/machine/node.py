@@ -95,15 +95,18 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         settings: MachineSettings | None = None,
         files: FileSystem = OS_FILES,
         clock: Clock | None = None,
+        extend: Callable[[Parts], Parts] | None = None,
     ) -> None:
         """`create`: format `config.data_dir` if there is none, for a program's first start.
 
         Leave it out once the group exists: a node whose folder was lost would begin anew, and only
-        peers that have met it would refuse it (rule R6). Raises ValueError.
+        peers that have met it would refuse it (rule R6). `extend`: as of a ReplicatedLog
+        (a host's `share`). Raises ValueError.
         """
         self.settings = settings or MachineSettings()
         self.settings.validate()
         self.machine, self.config, self._create = machine, config, create
+        self._more = extend or (lambda parts: parts)
         self.log = ReplicatedLog(config, self, files=files, clock=clock, extend=self._extend)
         node = NodeId(config.node_id)
         agreement = Agreement(node, machine.compare_every, self._compare)
@@ -298,7 +301,7 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
 
     def _extend(self, parts: Parts) -> Parts:
         self._proposer.incarnation = parts.member.incarnation
-        parts = replace(parts, forwarded=self._forwarded)
+        parts = replace(self._more(parts), forwarded=self._forwarded)
         if not has_snapshots(self.machine):
             return parts
         self._saving = Saving(

@@ -86,6 +86,8 @@ class RefusalReason(enum.IntEnum):
     TLS_WANTED = 9
     WRONG_CERTIFICATE = 10
     OLDER_COPY = 11
+    #: The host that was dialled does not run the group, or not yet.
+    GROUP_NOT_OPEN = 12
 
 
 class Member(NamedTuple):
@@ -250,10 +252,7 @@ class Acceptor:
         return b""
 
     def _greet(self, frame: Frame) -> bytes:
-        if frame.type is not FrameType.HELLO:
-            raise MalformedFrame("a connection must begin with a hello")
-        raw = bytes(frame.head)
-        said = read_hello(raw)
+        said, raw = hello_of(frame), bytes(frame.head)
         self._check(said)
         flags, told = _flags(self.secret, self.me), b""
         if self.witness is not None and said.knows_generations:
@@ -327,6 +326,13 @@ def refusal_frame(refused: PeerRefused) -> bytes:
     return pack_frame(FrameType.REFUSED, _REASON.pack(refused.reason) + sentence)
 
 
+def hello_of(frame: Frame) -> Hello:
+    """The first frame of a connection, read. Raises as `read_hello`."""
+    if frame.type is not FrameType.HELLO:
+        raise MalformedFrame("a connection must begin with a hello")
+    return read_hello(bytes(frame.head))
+
+
 def read_hello(head: bytes) -> Hello:
     """Raises MalformedFrame for other programs' bytes, PeerRefused for another version."""
     if len(head) < _HELLO.size or head[:4] != MAGIC:
@@ -342,16 +348,10 @@ def read_hello(head: bytes) -> Hello:
     if link_kind not in (LinkKind.CONTROL, LinkKind.BULK) or len(names) not in (4, 5):
         raise MalformedFrame("a hello has the wrong form")
     cluster_id, group, sender, receiver, *address = names
+    named, level = bool(flags & _IS_NAMED), flags >> _LEVEL_SHIFT
     return Hello(
         LinkKind(link_kind),
-        Member(
-            cluster_id,
-            group,
-            NodeId(sender),
-            incarnation,
-            bool(flags & _IS_NAMED),
-            flags >> _LEVEL_SHIFT,
-        ),
+        Member(cluster_id, group, NodeId(sender), incarnation, named, level),
         NodeId(receiver),
         bool(flags & _HAS_SECRET),
         "".join(address),

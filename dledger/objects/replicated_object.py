@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from commitlog.files.system import OS_FILES, FileSystem
@@ -12,6 +13,7 @@ from dledger.machine.settings import MachineSettings
 from dledger.machine.state_machine import ReplicatedStateMachine
 from dledger.runtime.clock import Clock
 from dledger.runtime.lifetime import Lifetime
+from dledger.runtime.parts import Parts
 
 C = TypeVar("C")
 R = TypeVar("R")
@@ -33,10 +35,17 @@ class ReplicatedObject(Lifetime, Generic[C, R]):
         settings: MachineSettings | None = None,
         files: FileSystem = OS_FILES,
         clock: Clock | None = None,
+        extend: Callable[[Parts], Parts] | None = None,
     ) -> None:
         """As of `ReplicatedNode`."""
         self.node = ReplicatedNode(
-            config, machine, create=create, settings=settings, files=files, clock=clock
+            config,
+            machine,
+            create=create,
+            settings=settings,
+            files=files,
+            clock=clock,
+            extend=extend,
         )
 
     async def start(self) -> None:

@@ -17,18 +17,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from commitlog.files.system import is_out_of_space
 from dledger.config import RaftConfig
 from dledger.core.events import DiskChecked
 from dledger.core.types import DiskHealth
-from dledger.replica.disk_watch import LOOK_SECONDS, DiskWatch, SyncTimes
+from dledger.replica.disk_watch import LOOK_SECONDS, DiskWatch
 from dledger.replica.disk_work import is_sent_again
 from dledger.replica.ports import SyncWork
 from dledger.runtime.clock import Clock
 from dledger.runtime.loop_watch import LoopWatch
 from dledger.runtime.owned import Owned
+from dledger.runtime.sync_thread import DiskQueue
 
 _log = logging.getLogger(__name__)
 
@@ -42,8 +43,9 @@ STATE_SECONDS = 10.0
 _TIMER_SECONDS_MIN = 0.001
 
 
-def watch_of(config: RaftConfig, log: SyncTimes, hard: SyncTimes) -> DiskWatch:
+def watch_of(config: RaftConfig, queues: Mapping[str, DiskQueue]) -> DiskWatch:
     """As the settings want it; the thread that makes files may be slow."""
+    log, hard = queues["log"].times, queues["hard"].times
     return DiskWatch(log, (hard,), config.disk_stall_ms / 1000, config.disk_trust_ms / 1000)
 
 
@@ -58,11 +60,17 @@ class DiskCheck:
         told: Callable[[DiskChecked], None],
         make: Callable[[SyncWork], None],
         owned: Owned,
+        *,
+        watches_loop: bool = True,
     ) -> None:
+        """`watches_loop`: the event loop's standstill is told from here, and by no host's watch."""
         self._node_id, self._watch, self._clock = node_id, watch, clock
         self._told, self._make = told, make
         self._owned = owned
-        self._loop_watch = LoopWatch(node_id, watch.stall_seconds, LOOK_SECONDS, clock.now)
+        seconds = watch.stall_seconds
+        self._loop_watch = (
+            LoopWatch(node_id, seconds, LOOK_SECONDS, clock.now) if watches_loop else None
+        )
         self._timer: asyncio.TimerHandle | None = None
         self._space_timer: asyncio.TimerHandle | None = None
         self._unmade: list[SyncWork] = []
@@ -70,11 +78,13 @@ class DiskCheck:
         self.last = DiskChecked(DiskHealth.GOOD)
 
     def start(self) -> None:
-        self._loop_watch.start()
+        if self._loop_watch is not None:
+            self._loop_watch.start()
         self.look()
 
     def stop(self) -> None:
-        self._loop_watch.stop()
+        if self._loop_watch is not None:
+            self._loop_watch.stop()
         for timer in (self._timer, self._space_timer):
             if timer is not None:
                 timer.cancel()
@@ -133,7 +143,8 @@ class DiskCheck:
         now = self._clock.now()
         if now - self._no_state_at >= STATE_SECONDS:
             self._watch.no_state = ""
-        self._loop_watch.came_round(now)
+        if self._loop_watch is not None:
+            self._loop_watch.came_round(now)
         before, self.last = self.last, self._watch.look(now)
         changed = self.last.health is not before.health
         if changed:

@@ -47,7 +47,7 @@ from dledger.runtime.owned import ENDED, Owned
 from dledger.runtime.parts import Parts
 from dledger.runtime.renewal import Renewal
 from dledger.runtime.repair_timer import RepairTimer
-from dledger.runtime.sync_thread import SyncThread
+from dledger.runtime.sync_thread import QUEUE_OF, DiskQueue, SyncThread
 from dledger.runtime.transport import Listener, Transport
 from dledger.snapshots.prefix import Prefix
 from dledger.wire.bounds import check_numbers
@@ -97,6 +97,7 @@ class Driver:
             parts.roster.vouch,
             parts.roster,
             self._clock,
+            None if parts.host is None else parts.host.port,
         )
         self.replica = Replica(
             config.core(),
@@ -117,12 +118,12 @@ class Driver:
         )
         parts.roster.live_leader = self.replica.node.live_leader
         parts.generations.told_older = self._older
-        self._renewal = Renewal(
-            parts.generations, self.transport.has_promised, self.transport.announce, self.owned
-        )
+        calls = self.transport.has_promised, self.transport.announce, self.owned
+        in_thread = None if parts.host is None else parts.host.in_thread
+        self._renewal = Renewal(parts.generations, *calls, in_thread)
         self._follow()
         self.send = self.transport.send  # `Ports.send`
-        self._sync_threads: dict[str, SyncThread] = {}
+        self._sync_threads: dict[str, DiskQueue] = {}
         self._disk_check: DiskCheck | None = None
         self._syncing = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -136,19 +137,11 @@ class Driver:
 
     async def start(self) -> None:
         """Listen, dial, and take part. Raises OSError when the address is taken."""
-        log_thread, hard_thread, file_thread = map(self._sync_thread, ("log", "hard", "files"))
-        self._sync_threads = {
-            "log": log_thread,
-            "mark": hard_thread,
-            "hard": hard_thread,
-            "prepare": file_thread,
-            "trim": file_thread,
-            "snapshot": file_thread,
-            "mend": file_thread,
-        }
+        queues = {name: self._disk_queue(name) for name in set(QUEUE_OF.values())}
+        self._sync_threads = {kind: queues[name] for kind, name in QUEUE_OF.items()}
         try:
             await self.transport.start()
-        except OSError:
+        except (OSError, DledgerError):
             await self.stop()
             raise
         self.replica.start(self._clock.now())
@@ -156,14 +149,17 @@ class Driver:
         self._repair_timer.fire()
         self._renewal.start()
         self._tell_clocks()
-        watch = watch_of(self.config, log_thread.times, hard_thread.times)
-        told, node_id = self._disk_checked, self.config.node_id
-        self._disk_check = DiskCheck(node_id, watch, self._clock, told, self.start_sync, self.owned)
+        watch, is_alone = watch_of(self.config, queues), self._parts.host is None
+        calls = self._clock, self._disk_checked, self.start_sync, self.owned
+        self._disk_check = DiskCheck(self.config.node_id, watch, *calls, watches_loop=is_alone)
         self._disk_check.start()
 
-    def _sync_thread(self, name: str) -> SyncThread:
+    def _disk_queue(self, name: str) -> DiskQueue:
+        host, now = self._parts.host, self._clock.now
+        if host is not None:
+            return host.disk_queue(name, self.owned, self._sync_done, now)
         thread = f"dledger-{self.config.node_id}-{name}"
-        return SyncThread(thread, self.owned, self._sync_done, self._clock.now)
+        return SyncThread(thread, self.owned, self._sync_done, now)
 
     async def stop(self) -> None:
         """Stop taking part, let disk work end, and close the storage; idempotent."""

@@ -1,10 +1,15 @@
-"""One incoming connection: who is it, then its messages, decoded in place."""
+"""One incoming connection: who is it, then its messages, decoded in place.
+
+Its hello names a group; from then on it is a connection of that group's `Side`, and what it breaks
+is that group's. Until then it belongs to the port that it came to (peer_port.py).
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
-from typing import cast
+from dataclasses import dataclass
+from typing import Protocol, cast
 
 from dledger.core.messages import Message
 from dledger.core.types import NodeId
@@ -17,6 +22,7 @@ from dledger.membership.handshake import (
     Member,
     Roll,
     Vouch,
+    hello_of,
     refusal_frame,
 )
 from dledger.membership.roster import ANSWER_TYPES, Roster
@@ -34,44 +40,73 @@ from dledger.wire.frames import (
 from dledger.wire.messages import BULK_TYPES, CONTROL_TYPES, decode
 
 
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One group as a connection to it sees it.
+
+    `me`: who we are, as of now; `received`: as of a transport's `Listener`; `greeted`: it is open;
+    `lost`: it is gone, and why; `forwarded`: takes FORWARD frames and their replies; `owned`: ends
+    the group, and no other one, by a mistake.
+    """
+
+    me: Member
+    members: Collection[NodeId] | Roll
+    vouch: Vouch
+    received: Callable[[Message], None]
+    greeted: Callable[[Inbound, Hello], None]
+    lost: Callable[[Inbound, str], None]
+    owned: Owned
+    roster: Roster | None = None
+    clocks: GroupClock | None = None
+    forwarded: Forwarded | None = None
+
+
+class Port(Protocol):
+    """The owner of a connection until its hello is accepted."""
+
+    def side_of(self, hello: Hello) -> Side:
+        """The group that it names. Raises PeerRefused."""
+        ...
+
+    def greeted(self, inbound: Inbound) -> None:
+        """It is a group's now."""
+        ...
+
+    def ended(self, inbound: Inbound, reason: str) -> None:
+        """It ended before that."""
+        ...
+
+
 class Inbound(asyncio.BufferedProtocol):
     """Until the hello is accepted only small frames are taken, and only for `timeout` seconds."""
 
     def __init__(
         self,
-        me: Member,
-        members: Collection[NodeId] | Roll,
+        port: Port,
+        name: str,
         secret: bytes | None,
         nonce: bytes,
-        vouch: Vouch,
         timeout: float,
-        received: Callable[[Message], None],
-        greeted: Callable[[Inbound, Hello], None],
-        lost: Callable[[Inbound, str], None],
-        roster: Roster | None = None,
-        clocks: GroupClock | None = None,
         *,
         owned: Owned,
     ) -> None:
-        self._acceptor = Acceptor(me, members, secret, nonce, vouch)
-        self._roster, self._clocks, self._owned = roster, clocks, owned
+        """`name`: of the node that is called; `owned`: of the port."""
+        self._port, self._name, self._secret, self._nonce = port, name, secret, nonce
+        self._owned = owned
+        self._side: Side | None = None
+        self._acceptor: Acceptor | None = None
+        #: Names in the certificate that the caller showed; none: it showed none.
+        self._certified: Collection[NodeId] = ()
         self._unheard: frozenset[FrameType] = frozenset()
-        if roster is not None:
-            self._acceptor.visited = roster.visited
-            self._acceptor.strangers = roster.strangers
-            self._acceptor.witness = roster.witness
         self._decoder = FrameDecoder(SMALL_FRAME_BYTES_MAX)
         self._timeout = timeout
         self._timer: asyncio.TimerHandle | None = None
-        self._received, self._greeted, self._lost = received, greeted, lost
         self._transport: asyncio.Transport | None = None
         self._reason = ""
         #: Why it ended, as a word of the code: complaints of one kind are counted together.
         self.kind = "ended"
         self._closed = False
         self.hello: Hello | None = None
-        #: Told of FORWARD frames and their replies.
-        self.forwarded: Forwarded | None = None
         self._types = CONTROL_TYPES
         self._sender = NodeId("")
 
@@ -91,32 +126,40 @@ class Inbound(asyncio.BufferedProtocol):
             for frame in self._decoder.frames(nbytes):
                 if self._closed:
                     return
-                if self.hello is None:
+                if self.hello is None or self._side is None:
                     self._greet(frame)
                 elif frame.type in self._types:
                     if frame.type not in self._unheard:
-                        self._received(decode(frame, self._sender))
-                elif frame.type is FrameType.GENERATION and self._roster is not None:
-                    self._roster.renewed(self.hello, read_told(frame))
-                elif frame.type is FrameType.CLOCK and self.hello.link_kind is LinkKind.CONTROL:
-                    if self._clocks is not None and not self.is_stranger:
-                        self._clocks.heard(self._sender, frame)
-                elif frame.type in FORWARD_TYPES and self.hello.link_kind is LinkKind.BULK:
-                    if self.forwarded is not None and not self.is_stranger:
-                        self.forwarded(self._sender, frame)
+                        self._side.received(decode(frame, self._sender))
                 else:
-                    raise MalformedFrame(f"a frame of type {frame.type} is on the wrong link")
+                    self._hear(self._side, self.hello, frame)
         except PeerRefused as refused:
             self._refuse(refused)
         except MalformedFrame as error:
             self.kind = "malformed"
             self._end(str(error))
 
+    def _hear(self, side: Side, hello: Hello, frame: Frame) -> None:
+        """A frame that is no message of the rules."""
+        if frame.type is FrameType.GENERATION and side.roster is not None:
+            side.roster.renewed(hello, read_told(frame))
+        elif frame.type is FrameType.CLOCK and hello.link_kind is LinkKind.CONTROL:
+            if side.clocks is not None and not self.is_stranger:
+                side.clocks.heard(self._sender, frame)
+        elif frame.type in FORWARD_TYPES and hello.link_kind is LinkKind.BULK:
+            if side.forwarded is not None and not self.is_stranger:
+                side.forwarded(self._sender, frame)
+        else:
+            raise MalformedFrame(f"a frame of type {frame.type} is on the wrong link")
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
-        self._lost(self, self._reason)
+        if self.hello is None or self._side is None:
+            self._port.ended(self, self._reason)
+        else:
+            self._side.lost(self, self._reason)
 
     @property
     def is_stranger(self) -> bool:
@@ -128,23 +171,38 @@ class Inbound(asyncio.BufferedProtocol):
         self._end("")
 
     def _greet(self, frame: Frame) -> None:
-        answer = self._acceptor.receive(frame)
+        if self._side is None:
+            self._side = self._port.side_of(hello_of(frame))
+            self._acceptor = self._acceptor_of(self._side)
+        side, acceptor = self._side, self._acceptor
+        assert acceptor is not None
+        answer = acceptor.receive(frame)
         if answer:
             self._write(answer)
-        hello = self._acceptor.hello
+        hello = acceptor.hello
         if hello is None:
             return
         if self._timer is not None:
             self._timer.cancel()
         self.hello, self._sender = hello, hello.sender.node_id
-        if self._roster is not None and not self._roster.knows(
+        if side.roster is not None and not side.roster.knows(
             self._sender, hello.sender.incarnation
         ):
             self._unheard = ANSWER_TYPES
         if hello.link_kind is LinkKind.BULK:
             self._types = BULK_TYPES
             self._decoder.size_max = FRAME_BYTES_MAX
-        self._greeted(self, hello)
+        self._port.greeted(self)
+        side.greeted(self, hello)
+
+    def _acceptor_of(self, side: Side) -> Acceptor:
+        acceptor = Acceptor(side.me, side.members, self._secret, self._nonce, side.vouch)
+        acceptor.certified = self._certified
+        if side.roster is not None:
+            acceptor.visited = side.roster.visited
+            acceptor.strangers = side.roster.strangers
+            acceptor.witness = side.roster.witness
+        return acceptor
 
     def _refuse(self, refused: PeerRefused) -> None:
         self._write(refusal_frame(refused))

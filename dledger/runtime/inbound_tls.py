@@ -64,7 +64,7 @@ class InboundTls(Inbound):
         self._refuse(
             PeerRefused(
                 RefusalReason.TLS_WANTED,
-                f"{self._acceptor.me.node_id} takes TLS only and was dialled without; give the "
+                f"{self._name} takes TLS only and was dialled without; give the "
                 "caller a certificate and tls_mode permissive or enforcing",
             )
         )
@@ -82,7 +82,7 @@ class InboundTls(Inbound):
             self._end(f"a peer's TLS handshake failed: {error}; see the certificates of both")
         else:
             self._flush()
-            self._acceptor.certified = named_nodes(session.getpeercert())
+            self._certified = named_nodes(session.getpeercert())
             self._receive = self._records
             self._records(0)
 

@@ -24,7 +24,7 @@ from dledger.config import Address, RaftConfig, TlsMode
 from dledger.core.types import NodeId
 from dledger.errors import MalformedFrame, PeerRefused
 from dledger.membership.generation import Witness
-from dledger.membership.handshake import Dialler, LinkKind, Member, Strangers, Vouch
+from dledger.membership.handshake import Dialler, LinkKind, Member, RefusalReason, Strangers, Vouch
 from dledger.membership.proof import NONCE_SIZE
 from dledger.runtime.outbound import Outbound
 from dledger.runtime.owned import Owned
@@ -265,13 +265,13 @@ class Link:
     def _note(self, error: Exception) -> None:
         """Say a refusal once, not with every attempt; a peer that is down is nothing to say.
 
-        A peer that checks the secret refuses what looked open for a moment: that ends nothing.
+        Nor is a host that does not run this group yet: it says so itself, for all callers once. A
+        peer that checks the secret refuses what looked open for a moment: that ends nothing.
         """
         sentence = str(error) or f"no answer within {self._settings.timeout} s"
-        if sentence != self._said and isinstance(
-            error, PeerRefused | MalformedFrame | ssl.SSLError
-        ):
+        refusal = error.reason if isinstance(error, PeerRefused) else 0
+        told = isinstance(error, PeerRefused | MalformedFrame | ssl.SSLError)
+        if sentence != self._said and told and refusal != RefusalReason.GROUP_NOT_OPEN:
             _log.warning("%s → %s: %s", self._me().node_id, self._settings.peer, sentence)
             self._said = sentence
-        self._error = sentence
-        self._refusal = error.reason if isinstance(error, PeerRefused) else 0
+        self._error, self._refusal = sentence, refusal

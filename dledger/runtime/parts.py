@@ -15,6 +15,7 @@ from dledger.membership.generations import Generations
 from dledger.membership.handshake import Member
 from dledger.membership.roster import Roster
 from dledger.replica.ports import StateMachine
+from dledger.runtime.host_parts import HostParts
 from dledger.snapshots.prefix import Restore
 from dledger.snapshots.snapshot_files import SnapshotFolder
 from dledger.wire.forwards import Forwarded
@@ -36,7 +37,7 @@ class Parts:
     sent; without it the log keeps its beginning for ever. `forwarded`:
     takes the commands that peers forward, and their answers. `settle_turn` is called before the
     replica may append an entry of its own accord (a change of the group): a caller that has counted
-    on the next index proposes now.
+    on the next index proposes now. `host`: what this group shares with others of its process.
     """
 
     log: FileLog
@@ -55,3 +56,4 @@ class Parts:
     restore: Restore | None = None
     forwarded: Forwarded | None = None
     settle_turn: Callable[[], None] = _nothing
+    host: HostParts | None = None

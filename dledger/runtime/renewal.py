@@ -10,6 +10,7 @@ else; one that fails is noticed by the log, which has more to say about it.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import threading
 from collections.abc import Callable
@@ -18,6 +19,10 @@ from dledger.membership.generations import RENEW_SECONDS, Generations
 from dledger.runtime.owned import Owned
 
 _log = logging.getLogger(__name__)
+
+
+def _in_a_new_thread(work: Callable[[], None]) -> None:
+    threading.Thread(target=work, daemon=True).start()
 
 
 class Renewal:
@@ -29,7 +34,10 @@ class Renewal:
         promised: Callable[[], bool],
         announce: Callable[[], None],
         owned: Owned,
+        in_thread: Callable[[Callable[[], None]], None] | None = None,
     ) -> None:
+        """`in_thread`: runs a call in some thread; None: in one that is made for it."""
+        self._in_thread = in_thread or _in_a_new_thread
         self._generations = generations
         self._promised, self._announce = promised, announce
         self._owned = owned
@@ -58,7 +66,7 @@ class Renewal:
         self._writing, self._again = True, False
         number = self._generations.current.number + more
         data = self._generations.capture(number)
-        threading.Thread(target=self._run, args=(data, number), daemon=True).start()
+        self._in_thread(functools.partial(self._run, data, number))
 
     def _run(self, data: bytes, number: int) -> None:
         error: Exception | None = None

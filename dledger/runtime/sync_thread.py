@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
+from typing import Protocol
 
 from dledger.replica.disk_watch import SyncTimes
 from dledger.replica.ports import SyncWork
@@ -19,6 +20,32 @@ from dledger.runtime.clock import SystemClock
 from dledger.runtime.owned import Owned
 
 Done = Callable[[SyncWork, BaseException | None], None]
+
+#: The queue of each kind of work: a vote does not wait for the log's bulk data, nor the log for a
+#: vote (L2), and neither for files that are made, moved or read.
+QUEUE_OF = {
+    "log": "log",
+    "mark": "hard",
+    "hard": "hard",
+    "prepare": "files",
+    "trim": "files",
+    "snapshot": "files",
+    "mend": "files",
+}
+
+
+class DiskQueue(Protocol):
+    """Does disk work of one replica, one piece after the other; `times`: of that work."""
+
+    times: SyncTimes
+
+    def submit(self, work: SyncWork) -> None:
+        """Do it behind earlier work."""
+        ...
+
+    def stop(self, timeout: float) -> None:
+        """Wait until all is done, for at most `timeout` seconds; not on the event loop."""
+        ...
 
 
 class SyncThread:

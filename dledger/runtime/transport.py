@@ -11,7 +11,7 @@ Bulk data that does not fit is refused, of control messages the oldest goes. Who
 loses that connection; whoever is not the peer we want is told why.
 
 `link.py` is one outgoing connection, `inbound.py` one incoming one, `inbound_tls.py` one that may
-speak TLS.
+speak TLS, `peer_port.py` where they come in.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -37,24 +36,19 @@ from dledger.core.messages import (
 from dledger.core.types import NodeId
 from dledger.membership.generation import frame_for
 from dledger.membership.handshake import Hello, LinkKind, Member, Vouch
-from dledger.membership.proof import NONCE_SIZE
 from dledger.membership.roster import Roster, peer_address
 from dledger.runtime.complaints import Complaints
 from dledger.runtime.group_clock import GroupClock
-from dledger.runtime.inbound import Inbound
-from dledger.runtime.inbound_tls import InboundTls
+from dledger.runtime.inbound import Inbound, Side
 from dledger.runtime.link import Link, LinkSettings, LinkStatus
-from dledger.runtime.listening import stop_listening
 from dledger.runtime.owned import Owned
-from dledger.runtime.peer_tls import PeerTls
+from dledger.runtime.peer_port import PeerPort
 from dledger.wire.forwards import Forwarded, no_machine
 from dledger.wire.frames import Frame
 from dledger.wire.messages import encode
 
 _log = logging.getLogger(__name__)
 
-#: Connections that have not said who they are. A peer needs two; the rest is room for strays.
-GREETING_MAX = 64
 #: Nodes that are dialled: the members, who was removed lately, and who called and is none yet.
 LINKS_MAX = 64
 #: For so long a node that is no member any more is dialled; it is told of that within half of it.
@@ -91,7 +85,9 @@ class Transport:
         vouch: Vouch,
         roster: Roster | None = None,
         clocks: GroupClock | None = None,
+        port: PeerPort | None = None,
     ) -> None:
+        """`port`: one that is open and shared with other groups; None: one of our own."""
         self._config, self._me, self._listener, self._vouch = config, me, listener, vouch
         self._clocks = clocks
         if clocks is not None:
@@ -100,16 +96,11 @@ class Transport:
         self._roster = roster
         self._members: frozenset[NodeId] | Roster = members if roster is None else roster
         self._jitter = jitter
-        self._started = self._promised = False
+        self._started = self._stopped = self._promised = False
         self._secret = None if config.secret is None else config.secret.encode()
-        self._tls = PeerTls.of(config)
-        #: Without TLS nothing looks at the bytes of a connection first.
-        self._new_inbound: Callable[..., Inbound] = (
-            Inbound if self._tls is None else functools.partial(InboundTls, self._tls)
-        )
-        self._server: asyncio.Server | None = None
+        self._is_alone = port is None
+        self._peer_port = PeerPort(config, listener.owned) if port is None else port
         self._inbound: dict[tuple[NodeId, LinkKind], Inbound] = {}
-        self._greeting: set[Inbound] = set()
         self._complaints = Complaints(_log, listener.owned.time)
         self._encoded: tuple[Message | None, list[Buffer]] = (None, [])
         self._closing: set[asyncio.Task[None]] = set()
@@ -124,9 +115,8 @@ class Transport:
         """Both links to a peer, dialled from now on when the transport runs."""
         self._addresses[peer] = address
         for link_kind in LinkKind:
-            settings = LinkSettings.of(
-                self._config, peer, link_kind, self._secret, address, self._tls
-            )
+            tls = self._peer_port.tls
+            settings = LinkSettings.of(self._config, peer, link_kind, self._secret, address, tls)
             link = Link(settings, self._member, self._vouch, self._jitter, self._link_lost)
             if self._roster is not None:
                 link.strangers = self._roster.strangers
@@ -187,17 +177,13 @@ class Transport:
             self._listener.owned.call_later(GONE_SECONDS, self._forget_gone)
 
     async def start(self) -> None:
-        """Listen, and begin to dial everybody. Raises OSError when the address is taken."""
-        host, port = self._config.listen_address()
-        loop = asyncio.get_running_loop()
-        try:
-            self._server = await loop.create_server(self._accept, host, port)
-        except OSError as error:
-            raise OSError(
-                error.errno,
-                f"{self._me.node_id} cannot listen on {host}:{port} ({error.strerror}); "
-                "is another process using this port?",
-            ) from error
+        """Let peers in, and begin to dial them.
+
+        Raises OSError when the address is taken, LogUsageError when the group is open already.
+        """
+        self._peer_port.add(self._me.group, self._side)
+        if self._is_alone:
+            await self._peer_port.open()
         self._started = True
         for link in self._links.values():
             link.start(self._listener.owned)
@@ -205,23 +191,22 @@ class Transport:
     @property
     def port(self) -> int:
         """The port that is listened on, also when the configured one is 0."""
-        assert self._server is not None
-        number: int = self._server.sockets[0].getsockname()[1]
-        return number
+        return self._peer_port.number
 
     async def stop(self) -> None:
         """Close everything; nothing is reported any more."""
-        if self._server is not None:
-            await stop_listening(self._server)
-        self._started = False
+        if self._is_alone:
+            await self._peer_port.close()
+        if self._started:
+            self._peer_port.remove(self._me.group)
+        self._started, self._stopped = False, True
         for link in self._links.values():
             await link.stop()
         if self._closing:
             await asyncio.wait(self._closing)
-        for inbound in [*self._inbound.values(), *self._greeting]:
+        for inbound in list(self._inbound.values()):
             inbound.close()
         self._inbound.clear()
-        self._greeting.clear()
 
     def send(self, to: NodeId, message: Message) -> None:
         """Queue `message` on the link of its kind, or drop it."""
@@ -282,26 +267,20 @@ class Transport:
 
     # -- incoming --------------------------------------------------------------------------------
 
-    def _accept(self) -> Inbound:
-        inbound = self._new_inbound(
+    def _side(self) -> Side:
+        """Us, as the next connection to this group sees us."""
+        return Side(
             self._member(),
             self._members,
-            self._secret,
-            os.urandom(NONCE_SIZE),
             self._vouch,
-            self._config.connection_timeout_ms / 1000,
             self._listener.received,
             self._greeted,
             self._inbound_lost,
+            self._listener.owned,
             self._roster,
             self._clocks,
-            owned=self._listener.owned,
+            self._listener.forwarded or self._no_machine,
         )
-        inbound.forwarded = self._listener.forwarded or self._no_machine
-        if len(self._greeting) >= GREETING_MAX:
-            next(iter(self._greeting)).close()
-        self._greeting.add(inbound)
-        return inbound
 
     def _member(self) -> Member:
         """Who we are, and whether the group names us in this life."""
@@ -312,7 +291,9 @@ class Transport:
 
     def _greeted(self, inbound: Inbound, hello: Hello) -> None:
         """A peer has come in. It replaces its older connection, and we dial it now if we do not."""
-        self._greeting.discard(inbound)
+        if self._stopped:  # on a shared port it was still being greeted
+            inbound.close()
+            return
         peer, link_kind = hello.sender.node_id, hello.link_kind
         old = self._inbound.get((peer, link_kind))
         self._inbound[peer, link_kind] = inbound
@@ -322,11 +303,8 @@ class Transport:
             self._links[peer, link_kind].dial_now()
 
     def _inbound_lost(self, inbound: Inbound, reason: str) -> None:
-        self._greeting.discard(inbound)
         hello = inbound.hello
-        if hello is None:
-            self._say("closed a connection", inbound, reason)
-            return
+        assert hello is not None, "before its hello a connection is the port's"
         peer, link_kind = hello.sender.node_id, hello.link_kind
         if self._inbound.get((peer, link_kind)) is not inbound:
             return

@@ -209,7 +209,7 @@ async def test_half_a_handshake_ends_with_the_time_for_the_hello(make: Make, beg
     reader, writer = await asyncio.open_connection(*two.config.peers["n1"])
     writer.write(begin)
     assert await reader.read() == b""
-    assert not two.transport._greeting
+    assert not two.transport._peer_port._greeting
     writer.close()
 
 
@@ -239,7 +239,7 @@ async def test_a_hello_in_single_bytes_and_a_goodbye(make: Make) -> None:
         session.unwrap()
     writer.write(outgoing.read())
     assert await reader.read() is not None
-    await until(lambda: not two.transport._greeting)
+    await until(lambda: not two.transport._peer_port._greeting)
     writer.close()
 
 

@@ -12,7 +12,7 @@ import pytest
 from dledger.core.messages import AppendEntries, AppendReply, Heartbeat
 from dledger.core.types import EntryId, Index, NodeId, Term
 from dledger.membership.handshake import LinkKind
-from dledger.runtime.transport import GREETING_MAX
+from dledger.runtime.peer_port import GREETING_MAX
 from dledger.wire.frames import FRAME, FrameType, pack_frame
 
 from .ends import Make, append, beat, meet
@@ -178,7 +178,7 @@ async def test_strays_that_say_nothing_do_not_crowd_peers_out(make: Make) -> Non
     one = make("n0")
     await one.transport.start()
     await until(lambda: one.open("n1"))
-    assert len(two.transport._greeting) <= GREETING_MAX
+    assert len(two.transport._peer_port._greeting) <= GREETING_MAX
     for _, writer in strays:
         writer.close()
 

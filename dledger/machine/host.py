@@ -1,0 +1,195 @@
+"""Host: many groups in one process, behind one port and with as many threads as for one.
+
+    Host ── port, threads for disk work ──┬── group "orders"   node with a machine, or a log
+    (one a process)                       ├── group "prices"     each with its folder, its log,
+                                          └── …                  its leader and its failures
+
+A group behaves as one in a process of its own: a machine that raises or a log that is damaged ends
+that group's node here, and no other. Nodes of a group are hosts: those that `members` names.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from commitlog.files.system import OS_FILES, FileSystem
+from dledger.config import RaftConfig
+from dledger.errors import LogUsageError, NodeFailed
+from dledger.machine.node import ReplicatedNode
+from dledger.machine.settings import MachineSettings
+from dledger.machine.state_machine import ReplicatedStateMachine
+from dledger.replica.ports import StateMachine
+from dledger.runtime.clock import Clock, clock_for
+from dledger.runtime.host_parts import HostParts
+from dledger.runtime.lifetime import Lifetime
+from dledger.runtime.parts import Parts
+from dledger.runtime.replicated_log import ReplicatedLog
+
+C = TypeVar("C")
+R = TypeVar("R")
+Opened = TypeVar("Opened", bound=Lifetime)
+#: A group's name is that of its folder, on every file system.
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
+
+
+class Host(Lifetime):
+    """`async with` listens and, at the end, closes every group that is open."""
+
+    def __init__(
+        self, config: RaftConfig, *, files: FileSystem = OS_FILES, clock: Clock | None = None
+    ) -> None:
+        """`config`: of every group here, but for its name and its folder.
+
+        `config.peers` are the hosts, `config.data_dir` is where each group has a folder of its
+        name; `config.group` is not used. Raises ValueError.
+        """
+        config.validate()
+        self.config, self._files = config, files
+        self._clock = clock or clock_for(config)
+        self._parts: HostParts | None = None
+        self._opened: dict[str, Lifetime] = {}
+
+    async def start(self) -> None:
+        """Listen, and start the threads. Raises OSError when the address is taken."""
+        assert self._parts is None, "a Host is started once"
+        parts = HostParts(self.config, self._clock)
+        await parts.start()
+        self._parts = parts
+
+    async def close(self) -> None:
+        """Close the groups that are open, then the port; a second call has no effect.
+
+        Raises the first NodeFailed of a group whose disk does not come back, when all are closed.
+        """
+        parts, self._parts = self._parts, None
+        if parts is None:
+            return
+        opened, self._opened = self._opened, {}
+        failures: list[NodeFailed] = []
+        for one in opened.values():
+            try:
+                await one.close()
+            except NodeFailed as failure:
+                failures.append(failure)
+        await parts.close()
+        if failures:
+            raise failures[0]
+
+    # -- groups ------------------------------------------------------------------------------------
+
+    async def open(
+        self,
+        name: str,
+        machine: ReplicatedStateMachine[C, R],
+        *,
+        create: bool = False,
+        members: Collection[str] | None = None,
+        settings: MachineSettings | None = None,
+    ) -> ReplicatedNode[C, R]:
+        """Start this host's node of the group `name`; its `close` ends it, or the host's.
+
+        Args:
+            create, settings: as of a ReplicatedNode.
+            members: the hosts that the group is formatted with, the same on each; None: all.
+
+        Raises LogUsageError for a group that is open and a name that can be no folder's, ValueError
+        for members that are no hosts, NodeFailed when the host does not run, and as
+        `ReplicatedNode.start`.
+        """
+        config = self._free(name, members)
+        node = ReplicatedNode(
+            config,
+            machine,
+            create=create,
+            settings=settings,
+            files=self._files,
+            clock=self._clock,
+            extend=self.share,
+        )
+        return await self._start(name, node)
+
+    async def open_object(
+        self,
+        name: str,
+        kind: Callable[..., Opened],
+        *,
+        members: Collection[str] | None = None,
+        **options: Any,
+    ) -> Opened:
+        """As `open`, for a class of `dledger.objects`; `options`: its own."""
+        config = self._free(name, members)
+        ports = {"files": self._files, "clock": self._clock, "extend": self.share}
+        return await self._start(name, kind(config, **ports, **options))
+
+    async def open_log(
+        self,
+        name: str,
+        machine: StateMachine | None = None,
+        *,
+        create: bool = False,
+        members: Collection[str] | None = None,
+    ) -> ReplicatedLog:
+        """As `open`, for a plain log."""
+        config = self._free(name, members)
+        if create:
+            self._format(config)
+        log = ReplicatedLog(
+            config, machine, files=self._files, clock=self._clock, extend=self.share
+        )
+        return await self._start(name, log)
+
+    def config_of(self, name: str, members: Collection[str] | None = None) -> RaftConfig:
+        """The settings of one group here. Raises LogUsageError, ValueError."""
+        if _NAME.fullmatch(name) is None:
+            raise LogUsageError(
+                f"{name!r} cannot be a group's name, as its folder has the same; use up to 200 "
+                "letters, digits, '_', '-' and '.', and no '.' or '-' in front"
+            )
+        host = self.config
+        wanted = set(host.peers if members is None else members)
+        if strange := wanted - host.peers.keys():
+            raise ValueError(f"members names {', '.join(sorted(strange))}, which is not in peers")
+        found = dataclasses.replace(
+            host,
+            group=name,
+            data_dir=Path(host.data_dir, name),
+            peers={node: at for node, at in host.peers.items() if node in wanted},
+            dial={node: at for node, at in host.dial.items() if node in wanted},
+        )
+        found.validate()
+        return found
+
+    def share(self, parts: Parts) -> Parts:
+        """For the `extend` of a log or node that is made by the user. Raises NodeFailed."""
+        return replace(parts, host=self._running())
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Names of the groups that run here, failed ones that are not closed yet included."""
+        return () if self._parts is None else self._parts.port.groups
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _running(self) -> HostParts:
+        if self._parts is None:
+            raise NodeFailed("this host does not run; use `async with` or `start`")
+        return self._parts
+
+    def _free(self, name: str, members: Collection[str] | None) -> RaftConfig:
+        config, port = self.config_of(name, members), self._running().port
+        port.check_free(name)
+        return config
+
+    def _format(self, config: RaftConfig) -> None:
+        if not Path(config.data_dir).exists():
+            ReplicatedLog.format(config, files=self._files)
+
+    async def _start(self, name: str, opened: Opened) -> Opened:
+        await opened.start()
+        self._opened[name] = opened
+        return opened

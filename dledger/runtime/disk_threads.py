@@ -1,0 +1,117 @@
+"""A few threads that do the disk work of many replicas, of a host's groups (machine/host.py).
+
+    queue of a ── a1, a2 ──┐
+    queue of b ── b1 ──────┼─► queues that have work, each once ─► thread, thread, …
+    queue of c ────────────┘        ▲                               │ one piece of it,
+                                    └── behind the others, if more ─┘ `done` on the loop
+
+Work of one queue is never done by two threads at once, nor out of order: a replica's own rules
+count on that. A queue with much work stands behind the others after each piece.
+
+The first piece of a queue counts as begun, also while all threads are busy for others: a disk that
+keeps them all does not come back for this replica either (disk_watch.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable
+from queue import SimpleQueue
+
+from dledger.replica.disk_watch import SyncTimes
+from dledger.replica.ports import SyncWork
+from dledger.runtime.owned import Owned
+from dledger.runtime.sync_thread import Done
+
+
+class DiskThreads:
+    """`count` threads, from the start to `stop`; `owned`: of the host, ended by a mistake here."""
+
+    def __init__(self, name: str, count: int, owned: Owned) -> None:
+        self._owned = owned
+        self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        #: Guards every queue; told when one has no work left.
+        self.changed = threading.Condition()
+        self._threads = [
+            threading.Thread(target=self._serve, name=f"{name}-{number}", daemon=True)
+            for number in range(count)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def queue(self, owned: Owned, done: Done, now: Callable[[], float]) -> SharedDiskQueue:
+        """One for a replica: `done` is called on the loop of `owned`."""
+        return SharedDiskQueue(self, owned, done, now)
+
+    def run(self, work: Callable[[], None]) -> None:
+        """Call it in a thread, in no order with other work; a mistake in it ends the host."""
+        self._queue.put(work)
+
+    def stop(self, timeout: float) -> None:
+        """Let all work end, for at most `timeout` seconds a thread; not on the loop."""
+        for _ in self._threads:
+            self._queue.put(None)
+        for thread in self._threads:
+            thread.join(timeout)
+
+    def _serve(self) -> None:
+        while (work := self._queue.get()) is not None:
+            try:
+                work()
+            except BaseException as error:  # a queue catches what its work raises: this is ours
+                self._died(error)
+
+    def _died(self, error: BaseException) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: too late to tell
+            self._owned.call_soon_threadsafe(self._owned.died, error)
+
+
+class SharedDiskQueue:
+    """One replica's disk work of one kind; see the module's text. A `DiskQueue`."""
+
+    def __init__(
+        self, threads: DiskThreads, owned: Owned, done: Done, now: Callable[[], float]
+    ) -> None:
+        self._threads, self._owned, self._done, self._now = threads, owned, done, now
+        self._changed = threads.changed
+        self.times = SyncTimes()
+        self._work: deque[SyncWork] = deque()  # the first one is under way
+
+    def submit(self, work: SyncWork) -> None:
+        """Do it behind earlier work."""
+        with self._changed:
+            self._work.append(work)
+            if len(self._work) > 1:
+                return
+            self.times.begin(work.kind, self._now())
+        self._threads.run(self._run_first)
+
+    def stop(self, timeout: float) -> None:
+        """Wait until all is done, for at most `timeout` seconds; not on the event loop."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._work, timeout)
+
+    def _run_first(self) -> None:
+        work, error = self._work[0], None
+        try:
+            work.task.run()
+        except BaseException as raised:  # the replica decides, as in sync_thread.py
+            error = raised
+        with self._changed:
+            now = self._now()
+            self.times.end(now)
+            self._post(work, error)  # before who waits for the last one is told
+            self._work.popleft()
+            if self._work:
+                self.times.begin(self._work[0].kind, now)
+                self._threads.run(self._run_first)
+            else:
+                self._changed.notify_all()
+
+    def _post(self, work: SyncWork, error: BaseException | None) -> None:
+        try:  # noqa: SIM105  # `suppress` makes an object for every sync
+            self._owned.call_soon_threadsafe(self._done, work, error)
+        except RuntimeError:  # the loop is closed: nobody wants to know
+            pass

@@ -1,0 +1,84 @@
+"""Parts that the groups of one process share: the port that peers dial, threads for disk work.
+
+    start ─► port, threads ─► groups come and go ─► close: the port, then the threads
+
+Each group keeps what its safety rests on for itself: its log, its votes, its timers, its `Owned`.
+A mistake in a group ends that group. One in what is shared ends all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from dledger.config import RaftConfig
+from dledger.replica.disk_watch import LOOK_SECONDS
+from dledger.runtime.clock import Clock
+from dledger.runtime.disk_threads import DiskThreads, SharedDiskQueue
+from dledger.runtime.loop_watch import LoopWatch
+from dledger.runtime.owned import ENDED, Owned
+from dledger.runtime.peer_port import GREETING_MAX, PeerPort
+from dledger.runtime.sync_thread import Done
+
+_log = logging.getLogger(__name__)
+
+#: Threads for each kind of disk work. More: groups wait less for each other's syncs, on a disk that
+#: does several at once. Less: the opposite. Several also for votes, of which each needs a sync.
+THREADS = {"log": 4, "hard": 2, "files": 2}
+#: Many groups dial at once when a host comes up, two connections each and peer.
+GREETING_PER_HOST_MAX = 64 * GREETING_MAX
+#: A disk that hangs keeps its threads for so long, then they are left behind.
+STOP_SECONDS_MAX = 10.0
+
+
+class HostParts:
+    """Shared by the groups of one host; made and used on its event loop."""
+
+    def __init__(self, config: RaftConfig, clock: Clock) -> None:
+        self._config, self._now = config, clock.now
+        self._owned = Owned(self._died)
+        self.port = PeerPort(config, self._owned, shared=True, greeting_max=GREETING_PER_HOST_MAX)
+        self._threads: dict[str, DiskThreads] = {}
+        self._loop_watch = LoopWatch(
+            config.node_id, config.disk_stall_ms / 1000, LOOK_SECONDS, self._now
+        )
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def start(self) -> None:
+        """Listen, and start the threads. Raises OSError when the address is taken."""
+        await self.port.open()
+        for name, count in THREADS.items():
+            thread = f"dledger-{self._config.node_id}-{name}"
+            self._threads[name] = DiskThreads(thread, count, self._owned)
+        self._loop_watch.start()
+        self._come_round()
+
+    async def close(self) -> None:
+        """Close the port and end the threads; the groups are closed before."""
+        await self.port.close()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._loop_watch.stop()
+        for threads in self._threads.values():
+            await asyncio.to_thread(threads.stop, STOP_SECONDS_MAX)
+
+    def disk_queue(
+        self, name: str, owned: Owned, done: Done, now: Callable[[], float]
+    ) -> SharedDiskQueue:
+        """A replica's queue "log", "hard" or "files"."""
+        return self._threads[name].queue(owned, done, now)
+
+    def in_thread(self, work: Callable[[], None]) -> None:
+        """Call it in one of the threads that make files."""
+        self._threads["files"].run(work)
+
+    def _come_round(self) -> None:
+        self._loop_watch.came_round(self._now())
+        self._timer = self._owned.call_later(LOOK_SECONDS, self._come_round)
+
+    def _died(self, error: BaseException) -> None:
+        """A mistake in a shared part: no group here can go on."""
+        _log.critical("%s: its host %s", self._config.node_id, ENDED, exc_info=error)
+        for side in self.port.sides():
+            side.owned.died(error)

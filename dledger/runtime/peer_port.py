@@ -1,0 +1,160 @@
+"""The address that peers dial: listens, and finds the group that each connection's hello names.
+
+    accept ─► Inbound, TLS where it is set ─► hello ─► the group of that name ─► its `Side`
+                                                └────► none: refused, and told why
+
+One group's replica has a port of its own; the groups of a host (host.py) share one. The port is
+told of a connection's end only before it is a group's: strangers are its affair, peers the group's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import os
+from collections.abc import Callable
+
+from dledger.config import RaftConfig
+from dledger.errors import LogUsageError, PeerRefused
+from dledger.membership.handshake import Hello, RefusalReason
+from dledger.membership.proof import NONCE_SIZE
+from dledger.runtime.complaints import Complaints
+from dledger.runtime.inbound import Inbound, Side
+from dledger.runtime.inbound_tls import InboundTls
+from dledger.runtime.listening import stop_listening
+from dledger.runtime.owned import Owned
+from dledger.runtime.peer_tls import PeerTls
+
+_log = logging.getLogger(__name__)
+
+#: Connections that have not said who they are. A peer needs two; the rest is room for strays.
+GREETING_MAX = 64
+
+
+class PeerPort:
+    """Listens between `open` and `close`.
+
+    Attributes:
+        tls: what this node shows and whom it believes; None: it speaks no TLS.
+    """
+
+    def __init__(
+        self, config: RaftConfig, owned: Owned, *, shared: bool = False, greeting_max: int = 0
+    ) -> None:
+        """`shared`: several groups are here, and a caller of another one is refused.
+
+        Otherwise there is one, which refuses by itself whoever does not mean it.
+        `greeting_max`: so many connections may be without an accepted hello; 0: GREETING_MAX.
+        """
+        self._config, self._owned, self._shared = config, owned, shared
+        self._greeting_max = greeting_max or GREETING_MAX
+        self._secret = None if config.secret is None else config.secret.encode()
+        self.tls = PeerTls.of(config)
+        #: Without TLS nothing looks at the bytes of a connection first.
+        self._new_inbound: Callable[..., Inbound] = (
+            Inbound if self.tls is None else functools.partial(InboundTls, self.tls)
+        )
+        self._server: asyncio.Server | None = None
+        self._groups: dict[str, Callable[[], Side]] = {}
+        self._greeting: set[Inbound] = set()
+        self._complaints = Complaints(_log, owned.time)
+
+    async def open(self) -> None:
+        """Listen. Raises OSError when the address is taken."""
+        host, port = self._config.listen_address()
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(self._accept, host, port)
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f"{self._config.node_id} cannot listen on {host}:{port} ({error.strerror}); "
+                "is another process using this port?",
+            ) from error
+
+    async def close(self) -> None:
+        """Accept no more, and close connections without an accepted hello."""
+        if self._server is not None:
+            await stop_listening(self._server)
+        for inbound in list(self._greeting):
+            inbound.close()
+        self._greeting.clear()
+
+    @property
+    def number(self) -> int:
+        """The port that is listened on, also when the configured one is 0."""
+        assert self._server is not None
+        number: int = self._server.sockets[0].getsockname()[1]
+        return number
+
+    def add(self, group: str, side: Callable[[], Side]) -> None:
+        """Let callers of `group` in; `side()` is asked with each. Raises LogUsageError."""
+        self.check_free(group)
+        self._groups[group] = side
+
+    def check_free(self, group: str) -> None:
+        """Raises LogUsageError when `group` is here already."""
+        if group in self._groups:
+            raise LogUsageError(
+                f"the group {group} is open on {self._config.node_id} already; close it first, "
+                "or use the node that runs it"
+            )
+
+    def remove(self, group: str) -> None:
+        """Let no caller of `group` in any more; one that is not there is no mistake."""
+        self._groups.pop(group, None)
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups that callers are let in to."""
+        return tuple(self._groups)
+
+    def sides(self) -> list[Side]:
+        """Of every group, as of now."""
+        return [side() for side in self._groups.values()]
+
+    def _accept(self) -> Inbound:
+        inbound = self._new_inbound(
+            self,
+            self._config.node_id,
+            self._secret,
+            os.urandom(NONCE_SIZE),
+            self._config.connection_timeout_ms / 1000,
+            owned=self._owned,
+        )
+        if len(self._greeting) >= self._greeting_max:
+            next(iter(self._greeting)).close()
+        self._greeting.add(inbound)
+        return inbound
+
+    # -- `Port` of a connection ------------------------------------------------------------------
+
+    def side_of(self, hello: Hello) -> Side:
+        """The group that it names. Raises PeerRefused."""
+        side = self._groups.get(hello.sender.group)
+        if side is None and not self._shared:
+            side = next(iter(self._groups.values()), None)
+        if side is None:
+            me = self._config.node_id
+            raise PeerRefused(
+                RefusalReason.GROUP_NOT_OPEN,
+                f"{me} does not run the group {hello.sender.group} that "
+                f"{hello.sender.node_id} calls; open it there, or check the name",
+            )
+        return side()
+
+    def greeted(self, inbound: Inbound) -> None:
+        """It is a group's now."""
+        self._greeting.discard(inbound)
+
+    def ended(self, inbound: Inbound, reason: str) -> None:
+        """It ended before that; told by kinds, so that no stray fills the log."""
+        self._greeting.discard(inbound)
+        if reason:
+            self._complaints.say(
+                f"closed a connection, {inbound.kind}",
+                "%s: closed a connection: %s",
+                self._config.node_id,
+                reason,
+            )

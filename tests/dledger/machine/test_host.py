@@ -1,0 +1,221 @@
+"""Many groups in one process: one port, as many threads as for one, and each its own failures."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from commitlog.errors import StoreLocked
+from dledger import (
+    Entry,
+    Host,
+    LogUsageError,
+    NodeFailed,
+    OutcomeUnknown,
+    ReplicatedStateMachine,
+    StateMachineFailed,
+)
+from dledger.membership.handshake import RefusalReason
+from dledger.objects.counter import ReplicatedCounter
+from tests.virtual_loop import LoopClock
+from tests.waiting import eventually
+
+from .hosts import Hosts, leader_of
+
+
+@dataclass
+class Adder(ReplicatedStateMachine[int, int]):
+    """Adds, and fails at thirteen."""
+
+    total: int = 0
+
+    def apply(self, entry: Entry[int]) -> int:
+        if entry.command == 13:
+            raise ZeroDivisionError("thirteen")
+        self.total += entry.command
+        return self.total
+
+
+class Broken:
+    """A sync that the disk refuses."""
+
+    done = cancelled = False
+
+    def run(self) -> None:
+        raise OSError(5, "Input/output error")
+
+
+@pytest_asyncio.fixture
+async def hosts(tmp_path: Path, new_address: Callable[[], str]) -> AsyncIterator[Hosts]:
+    made = Hosts(tmp_path, new_address)
+    await made.start()
+    yield made
+    await made.close()
+
+
+def threads_of_hosts() -> int:
+    return sum(thread.name.startswith("dledger-") for thread in threading.enumerate())
+
+
+async def test_groups_are_apart_and_any_host_takes_commands(hosts: Hosts) -> None:
+    groups = {name: await hosts.open(name, Adder) for name in ("a", "b")}
+    for number, nodes in enumerate(groups.values(), start=1):
+        for node in nodes.values():
+            await node.propose(number)
+    for number, nodes in enumerate(groups.values(), start=1):
+        for node in nodes.values():
+            machine = node.machine
+            assert isinstance(machine, Adder)
+            assert await node.read(lambda machine=machine: machine.total) == 3 * number
+    assert hosts.hosts["n0"].groups == ("a", "b")
+
+
+async def test_threads_do_not_grow_with_groups(hosts: Hosts) -> None:
+    await leader_of(await hosts.open("g0", Adder))
+    before = threads_of_hosts()
+    for number in range(1, 3):
+        await leader_of(await hosts.open(f"g{number}", Adder))
+    assert threads_of_hosts() == before
+
+
+async def test_a_host_that_goes_and_comes_back(hosts: Hosts) -> None:
+    groups = {name: await hosts.open(name, Adder) for name in ("a", "b")}
+    gone = (await leader_of(groups["a"])).config.node_id
+    await hosts.stop(gone)
+    for nodes in groups.values():
+        del nodes[gone]
+        for node in nodes.values():
+            await node.propose(1)
+    await hosts.start(gone)
+    for name in groups:
+        back = Adder()
+        node = await hosts.open_on(gone, name, back)
+        assert await node.propose(1) == 3
+
+
+async def test_a_group_that_a_host_does_not_run_is_refused(
+    hosts: Hosts, caplog: pytest.LogCaptureFixture
+) -> None:
+    await hosts.open_on("n1", "orders", Adder())
+    with caplog.at_level(logging.WARNING):
+        node = await hosts.open_on("n0", "oders", Adder())
+        log = node.log
+
+        def refused() -> bool:
+            return log.status().links["n1/control"].refusal == RefusalReason.GROUP_NOT_OPEN
+
+        await eventually(refused, "that n1 refuses it", 60)
+        told = "n1: closed a connection: n1 does not run the group oders that n0 calls"
+        await eventually(lambda: told in caplog.text, "that n1 says so", 60)
+    assert "n0 → n1" not in caplog.text, "hosts that come up side by side fill no log"
+    assert "open it there" in log.status().links["n1/control"].error
+    for name in ("n1", "n2"):
+        await hosts.open_on(name, "oders", Adder())
+    await node.propose(1)
+
+
+async def test_a_machine_that_raises_ends_its_group_only(hosts: Hosts) -> None:
+    well = await hosts.open("well", Adder)
+    sick = await hosts.hosts["n0"].open("sick", Adder(), create=True, members=["n0"])
+    assert await sick.propose(1) == 1
+    with pytest.raises((NodeFailed, OutcomeUnknown)):
+        await sick.propose(13)
+    assert isinstance(sick.failure, StateMachineFailed)
+    for node in well.values():
+        await node.propose(1)
+        assert node.failure is None
+
+
+async def test_a_mistake_in_what_is_shared_ends_every_group_of_that_host(hosts: Hosts) -> None:
+    nodes = [await hosts.open(name, Adder) for name in ("a", "b")]
+    parts = nodes[0]["n0"].log.driver._parts.host
+    assert parts is not None
+
+    def mistake() -> None:
+        raise ZeroDivisionError("in what all share")
+
+    parts.in_thread(mistake)
+    for group in nodes:
+        node = group["n0"]
+        await eventually(lambda node=node: node.failure is not None, "that it stops", 60)
+        assert "in what all share" in str(node.failure)
+        assert group["n1"].failure is None
+
+
+async def test_a_disk_error_ends_that_groups_node_only(
+    hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sick, well = await hosts.open("sick", Adder), await hosts.open("well", Adder)
+    leader = await leader_of(sick)
+    monkeypatch.setattr(leader.log.store, "begin_sync", Broken)
+    leader.propose(1).add_done_callback(lambda done: done.exception())
+    await eventually(lambda: leader.failure is not None, "that it stops", 60)
+    assert "Input/output error" in str(leader.failure)
+    monkeypatch.undo()
+    for node in well.values():
+        await node.propose(1)
+    others = {name: node for name, node in sick.items() if node is not leader}
+    await (await leader_of(others)).propose(1)
+
+
+async def test_a_group_is_closed_and_opened_again(hosts: Hosts) -> None:
+    nodes = await hosts.open("a", Adder)
+    await nodes["n0"].propose(2)
+    with pytest.raises(LogUsageError, match="open on n0 already"):
+        await hosts.open_on("n0", "a", Adder())
+    await nodes["n0"].close()
+    assert hosts.hosts["n0"].groups == ()
+    nodes["n0"] = await hosts.open_on("n0", "a", Adder())
+    assert await nodes["n0"].propose(1) == 3
+    assert nodes["n1"].failure is None
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", ".hidden", "-o", "a" * 201, "ä"])
+async def test_a_name_that_is_no_folders(hosts: Hosts, name: str) -> None:
+    with pytest.raises(LogUsageError, match="cannot be a group's name"):
+        await hosts.open_on("n0", name, Adder())
+
+
+async def test_a_group_of_some_hosts(hosts: Hosts) -> None:
+    machine = Adder()
+    alone = await hosts.hosts["n2"].open("mine", machine, create=True, members=["n2"])
+    assert await alone.propose(4) == 4
+    with pytest.raises(ValueError, match="members names n7"):
+        await hosts.hosts["n2"].open("other", Adder(), create=True, members=["n2", "n7"])
+
+
+async def test_an_object_and_a_log_on_a_host(hosts: Hosts) -> None:
+    host = hosts.hosts["n0"]
+    counter = await host.open_object("hits", ReplicatedCounter, create=True, members=["n0"])
+    assert await counter.add(3) == 3
+    log = await host.open_log("plain", create=True, members=["n0"])
+    await log.wait_for_leader()
+    await eventually(lambda: log.applied >= 0, "its no-op", 60)
+    index = await log.append(b"hello")
+    assert (await log.read(index)).body == b"hello"
+
+
+async def test_a_host_that_does_not_run(tmp_path: Path, hosts: Hosts) -> None:
+    host = Host(hosts.configs["n0"], clock=LoopClock())
+    with pytest.raises(NodeFailed, match="does not run"):
+        await host.open("a", Adder(), create=True)
+    with pytest.raises(OSError, match="cannot listen on"):
+        await host.start()
+    await host.close()
+
+
+async def test_two_hosts_do_not_share_a_folder(hosts: Hosts) -> None:
+    """The second is on another port, with the folder of the first."""
+    await hosts.open_on("n0", "a", Adder())
+    config = hosts.configs["n0"]
+    other = Host(replace(config, listen=("127.0.0.1", 0)), clock=LoopClock())
+    async with other:
+        with pytest.raises(StoreLocked):
+            await other.open("a", Adder())
+    assert other.groups == ()
