@@ -193,6 +193,18 @@ RULES = (
         ),
     ),
     Rule(
+        "DledgerClientPortTaken",
+        CRITICAL,
+        "dledger_client_ports_closed > 0",
+        1,
+        "another program has a client port of {{ $labels.self_id }}",
+        "The node keeps its vote and its copy of the log, and no client reaches it there.",
+        (
+            "`ss -ltnp` on its machine says which program it is; end it, or give it another port.",
+            "The node opens the port by itself within 5 s after that.",
+        ),
+    ),
+    Rule(
         "DledgerSignaturesRefused",
         WARNING,
         "rate(dledger_signatures_refused_total[5m]) > 1",

@@ -68,6 +68,10 @@ FIRES: dict[str, tuple[Mapping[str, str], Mapping[str, str]]] = {
         {'dledger_proposals_rejected_total{group="broker-a", self_id="n0"}': "0+90x60"},
         RAFT,
     ),
+    "DledgerClientPortTaken": (
+        {'dledger_client_ports_closed{group="broker-a", self_id="n0"}': "1x60"},
+        RAFT,
+    ),
     "DledgerSignaturesRefused": (
         {'dledger_signatures_refused_total{group="broker-a", self_id="n0"}': "0+90x60"},
         RAFT,
