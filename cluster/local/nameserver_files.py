@@ -33,7 +33,7 @@ class NameServerSettings:
     #: Routes of stock clients have relays where every node of a group has a relay port.
     relays: bool = True
     #: Stock Java consumers hear of a new leader at once, over the relay ports.
-    notify_routes: bool = False
+    notify_routes: bool = True
 
 
 def settings_of(given: Mapping[str, str]) -> NameServerSettings:
@@ -70,7 +70,7 @@ def arguments(root: Path, profile: Profile, member: Member) -> list[str]:
     settings = profile.settings
     chosen = settings_of(settings)
     found += [] if chosen.relays else ["--no-relays"]
-    found += ["--notify-routes"] if chosen.notify_routes else []
+    found += [] if chosen.notify_routes else ["--no-notify-routes"]
     if secret := settings.get("broker.cluster_secret"):
         found += ["--cluster-secret-file", str(_write_cluster_secret(root, secret))]
     if accounts := settings.get("broker.acl_file"):

@@ -122,7 +122,10 @@ def arguments_of(program: str | None = None) -> argparse.ArgumentParser:
         "--no-relays", action="store_true", help="show stock clients no relays of brokers"
     )
     arguments.add_argument(
-        "--notify-routes", action="store_true", help="tell stock Java consumers of a new leader"
+        "--notify-routes",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="tell stock Java consumers of a new leader",
     )
     _add_sharing(arguments)
     return arguments

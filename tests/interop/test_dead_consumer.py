@@ -8,6 +8,8 @@ that their next look is 22 s away: without notification routes they stand still 
 
 from __future__ import annotations
 
+import json
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -30,6 +32,7 @@ TOPIC = "DeadC"
 REBALANCE_SECONDS = 20.0
 # A pause of 3 s after an error, and what came before it.
 GAP_SECONDS_MAX = 5.0
+RETRIED = 1_000
 
 
 def killed_once(local: LocalCluster, program: Program, began_ms: int) -> dict[str, Any]:
@@ -61,7 +64,13 @@ def run_kills(
 @pytest.mark.timeout(240 + 90 * KILLS)
 @pytest.mark.parametrize(
     ("version", "members", "notified"),
-    [("5.3.3", 1, False), ("5.3.3", 1, True), ("5.5.0", 1, True), ("5.3.3", 3, True)],
+    [
+        ("5.3.3", 1, False),
+        ("5.3.3", 1, True),
+        ("5.5.0", 1, True),
+        ("5.3.3", 3, True),
+        ("4.9.8", 1, True),
+    ],
 )
 def test_dead_consumer(
     make_session_cluster: Callable[..., LocalCluster],
@@ -83,4 +92,28 @@ def test_dead_consumer(
     if not notified:
         assert all(one["gap_ms"] > 15_000 for one in seen), "the test can tell"
         return
-    assert all(one["gap_ms"] < 1000 * GAP_SECONDS_MAX for one in seen)
+    seconds_max = LOOK_SECONDS + GAP_SECONDS_MAX if version < "5" else GAP_SECONDS_MAX
+    assert all(one["gap_ms"] < 1000 * seconds_max for one in seen)
+
+
+@pytest.mark.timeout(420)
+@pytest.mark.parametrize("version", ["4.9.8", "5.5.0"])
+def test_a_retried_message_comes_once_per_level(
+    make_session_cluster: Callable[..., LocalCluster], tmp_path: Path, version: str
+) -> None:
+    """Two members with queues of a notification route beside the real one of the retry topic."""
+    try:
+        command = [*toolchains.java(version), "interop.Retried"]
+    except toolchains.Missing as missing:
+        pytest.skip(str(missing))
+    local = make_session_cluster(settings={"nameserver.notify_routes": "on"})
+    create_topics(local.nameserver, [TOPIC])
+    arguments = [local.nameserver, TOPIC, str(RETRIED), "2"]
+    done = subprocess.run(
+        [*command[:1], f"-Duser.home={tmp_path}", *command[1:], *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=400,
+    )
+    facts = json.loads(done.stdout.splitlines()[-1])
+    assert facts == {f"level_{level}": RETRIED for level in range(3)} | {"doubled": 0}

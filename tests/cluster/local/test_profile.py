@@ -175,11 +175,11 @@ def test_name_servers_are_told_of_relays(tmp_path: Path) -> None:
 
 
 def test_name_servers_are_told_of_notification_routes(tmp_path: Path) -> None:
-    for value in ("on", "off"):
-        given = {"nameserver.notify_routes": value}
-        made = LocalCluster.create(tmp_path / value, plan.plan(3), given).profile
+    for number, value in enumerate((None, "on", "off")):
+        given = {} if value is None else {"nameserver.notify_routes": value}
+        made = LocalCluster.create(tmp_path / str(number), plan.plan(3), given).profile
         said = nameserver_files.arguments(tmp_path, made, made.member("ns"))
-        assert ("--notify-routes" in said) == (value == "on")
+        assert ("--no-notify-routes" in said) == (value == "off")
 
 
 def test_drawn_ports_are_not_drawn_twice(monkeypatch: pytest.MonkeyPatch) -> None:

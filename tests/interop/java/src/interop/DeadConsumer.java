@@ -152,6 +152,7 @@ public final class DeadConsumer {
     public static void main(String[] arguments) throws Exception {
         PrintStream answers = new PrintStream(new FileOutputStream(FileDescriptor.out), true, "UTF-8");
         System.setOut(System.err);
+        Fixture.prepare(arguments[0], arguments[1]);
         int members = arguments.length > 4 ? Integer.parseInt(arguments[4]) : 1;
         DeadConsumer run = new DeadConsumer(arguments[0], arguments[1], members);
         List<Thread> threads = new ArrayList<>();
