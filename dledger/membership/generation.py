@@ -1,4 +1,4 @@
-"""Which copy of a node's folder is this? What two peers tell each other to find out. Sans-IO.
+"""Generations: two peers exchange them to detect an older copy of a folder. Sans-IO.
 
     GENERATION    own number 8 | own token 8 | number 8 | token 8
                   the sender's generation; the last of the receiver's that the sender has met
@@ -43,7 +43,7 @@ class Told(NamedTuple):
 
 
 class Witness(Protocol):
-    """What a handshake asks of who remembers generations (membership/generations.py)."""
+    """The memory of generations that a handshake uses (membership/generations.py)."""
 
     @property
     def current(self) -> Generation:
@@ -55,16 +55,16 @@ class Witness(Protocol):
         ...
 
     def judge(self, peer: NodeId, met: Generation) -> str | None:
-        """None: our folder has what the peer has met of it. Else it is older, and why, in words."""
+        """None if our folder has the generation that the peer met; else why it is an older copy."""
         ...
 
     def remember(self, peer: NodeId, incarnation: int, generation: Generation) -> None:
-        """The peer has it, and has not denied what we remembered of it before."""
+        """Remember `generation` of `peer`, which did not contradict the one known before."""
         ...
 
 
 def frame_for(witness: Witness, peer: NodeId, incarnation: int) -> bytes:
-    """What `peer` is told."""
+    """The GENERATION frame to send to `peer`."""
     head = _FRAME.pack(*witness.current, *witness.met(peer, incarnation))
     return pack_frame(FrameType.GENERATION, head)
 

@@ -106,7 +106,7 @@ class Generations:
     # -- on disk ---------------------------------------------------------------------------------
 
     def capture(self, number: int) -> bytes:
-        """What the file says with `number` as the newest; `write` it, then `renewed`."""
+        """The file's content with `number` as the newest; `write` it, then call `renewed`."""
         fields = {
             "number": number,
             "starts": self._starts,

@@ -1,4 +1,4 @@
-"""How two peers meet: who is it, of which cluster, and does it know the secret. Sans-IO.
+"""The handshake of two peers: node, cluster, and proof of the secret. Sans-IO.
 
     dialler                                  acceptor
       │ HELLO    magic, version, link kind,      │  checks version, cluster, group, who is meant,
@@ -91,10 +91,10 @@ class RefusalReason(enum.IntEnum):
 
 
 class Member(NamedTuple):
-    """Who a node is, as it says in every hello: its names, and which life of it this is.
+    """A node as in each of its hellos: its names and its incarnation.
 
-    `named`: the configuration in its log names it, in this very life. A node that forgot all cannot
-    say so. `level`: the highest feature level of records that its state machine understands.
+    `named`: the configuration in its log names it, in this incarnation. A node that forgot all
+    cannot say so. `level`: the highest feature level of records that its state machine understands.
     """
 
     cluster_id: str
@@ -106,7 +106,7 @@ class Member(NamedTuple):
 
 
 class Hello(NamedTuple):
-    """What a dialler said."""
+    """The values of a dialler's hello."""
 
     link_kind: LinkKind
     sender: Member
@@ -125,7 +125,7 @@ Strangers = Callable[[Member], bool]
 
 
 class Roll(Protocol):
-    """Who may call, as it is now."""
+    """The nodes that may call, at any moment."""
 
     def __contains__(self, node: object) -> bool: ...
 
@@ -218,7 +218,7 @@ class Dialler:
 
 @dataclass(slots=True)
 class Acceptor:
-    """Our side of a connection that somebody opened. Feed frames until `hello` is set."""
+    """Our side of a connection that a peer opened. Feed frames until `hello` is set."""
 
     me: Member
     members: Collection[NodeId] | Roll
@@ -321,7 +321,7 @@ class Acceptor:
 
 
 def refusal_frame(refused: PeerRefused) -> bytes:
-    """What the acceptor sends before it closes."""
+    """The REFUSED frame that the acceptor sends before it closes."""
     sentence = str(refused).encode()[:SENTENCE_BYTES_MAX]
     return pack_frame(FrameType.REFUSED, _REASON.pack(refused.reason) + sentence)
 
@@ -367,7 +367,7 @@ def _flags(secret: bytes | None, me: Member, witness: Witness | None = None) -> 
 
 
 def _hear(witness: Witness, peer: Member, frame: Frame) -> Told:
-    """Raises PeerRefused when our own folder is older than what the peer has met of it."""
+    """Read the peer's GENERATION frame. Raises PeerRefused when our folder is an older copy."""
     told = read_told(frame)
     sentence = witness.judge(peer.node_id, told.met)
     if sentence is not None:

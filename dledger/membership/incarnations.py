@@ -22,10 +22,10 @@ FILE_NAME = "peers.json"
 
 
 class KnownPeers:
-    """First meetings, on disk. `vouch` is what the transport asks."""
+    """First meetings, on disk. The transport calls `vouch`."""
 
     def __init__(self, files: FileSystem, folder: Path) -> None:
-        """Raises NodeFailed when the file is there and cannot be read as what it should be."""
+        """Load the file, if it is there. Raises NodeFailed when it is not a list of peers."""
         self._files, self._path = files, folder / FILE_NAME
         self._known: dict[str, int] = {}
         if files.exists(self._path):

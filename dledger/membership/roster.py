@@ -52,7 +52,7 @@ ANSWER_TYPES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """What a hello said, and when, in seconds."""
+    """Values of a visitor's hello, and its time, in seconds."""
 
     incarnation: int
     address: str
@@ -138,7 +138,7 @@ class Roster:
         return {**self._known.met, self._me.node_id: self._me.incarnation}
 
     def visited(self, hello: Hello) -> None:
-        """Somebody said hello, and proved the secret."""
+        """Remember a caller that said hello and proved the secret."""
         node = hello.sender.node_id
         self.visitors.pop(node, None)
         incarnation, level = hello.sender.incarnation, hello.sender.level
@@ -166,7 +166,7 @@ class Roster:
         return visitor.level if visitor is not None and known else 0
 
     def unknown_visitors(self) -> list[tuple[NodeId, Visitor]]:
-        """Who called and is no member, or is one in another incarnation."""
+        """Visitors that are no members, or members in another incarnation."""
         return [
             (name, visitor)
             for name, visitor in self.visitors.items()
@@ -179,7 +179,7 @@ class Roster:
             self.witness.remember(hello.sender.node_id, hello.sender.incarnation, told.own)
 
     def visitor(self, node: NodeId) -> Visitor | None:
-        """What it said last, if it called lately."""
+        """The node's last visit, if it called lately."""
         found = self.visitors.get(node)
         recent = found is not None and self._now() - found.called_at < VISIT_SECONDS_MAX
         return found if recent else None
@@ -203,7 +203,7 @@ class Roster:
 
 
 def peer_address(text: str) -> Address | None:
-    """Where a member is dialled, of what it tells about itself: "host:port", then other words."""
+    """A member's peer address, from its own address text: "host:port", then other words."""
     host, colon, port = text.partition(" ")[0].rpartition(":")
     if not colon or not port.isdigit():
         return None

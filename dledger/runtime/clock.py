@@ -32,7 +32,7 @@ class SystemClock:
 
 
 class BootClock(SystemClock):
-    """The same, and time in which the machine was suspended counts: what leases go by."""
+    """A SystemClock that counts suspended time, too: leases are measured with it."""
 
     def now(self) -> float:
         return time.clock_gettime(_COUNTS_SUSPENSION)

@@ -50,7 +50,7 @@ class Tally:
 
 
 class Complaints:
-    """What a server's log says of input from outside; for one thread."""
+    """Logs bad input from outside, less often the more of a kind there is; for one thread."""
 
     def __init__(self, log: logging.Logger, now: Callable[[], float]) -> None:
         """`now`: seconds of a clock that never goes back."""

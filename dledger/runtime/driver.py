@@ -224,7 +224,7 @@ class Driver:
         self._step(self.replica.change_members, change, done, now, self.incarnations)
 
     def _step(self, step: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
-        """Let the replica do something for a caller. What is no refusal ends the node.
+        """Call the replica for a caller. An error other than a refusal ends the node.
 
         The caller may serve one client's request and forgive what that raises; this is not its own.
         """
@@ -264,7 +264,7 @@ class Driver:
 
     @property
     def roster(self) -> Roster:
-        """The members, and what they and others said in their hellos."""
+        """The members and visitors, with the values of their hellos."""
         return self._parts.roster
 
     def scrub(self) -> None:
@@ -275,7 +275,7 @@ class Driver:
 
     @property
     def repair_status(self) -> RepairStatus:
-        """What is damaged, and how far the scrubber is."""
+        """The damaged ranges, and the scrubber's progress."""
         repair = self.replica.repair
         assert repair is not None, "every log in files is mended"
         return repair.status()
@@ -315,7 +315,7 @@ class Driver:
             self._died(error)
 
     def _disconnected(self, peer: NodeId, link_kind: LinkKind, dialled: bool) -> None:
-        """Only what we sent can be lost with a bulk connection; the peer's end tells its death."""
+        """Tell the rules of a broken connection; of bulk ones, only if we dialled it."""
         bulk, control = link_kind is LinkKind.BULK and dialled, link_kind is LinkKind.CONTROL
         if not self._stopped and (bulk or control):
             self.owned.run(self._parted, peer, bulk, control)
@@ -376,7 +376,7 @@ class Driver:
         self._report_failure()
 
     def _older(self, sentence: str) -> None:
-        """Our folder is an older copy of itself: what it would promise, it may have denied."""
+        """Stop for good: the folder is an older copy of itself, so its promises may be broken."""
         self.replica.fail(sentence)
         self._report_failure()
 

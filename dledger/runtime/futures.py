@@ -1,4 +1,4 @@
-"""What a replica tells by a callback, as a future that a caller may await or give up."""
+"""Results of a replica's callbacks as futures that a caller may await or give up."""
 
 from __future__ import annotations
 

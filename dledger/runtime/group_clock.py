@@ -75,7 +75,7 @@ class GroupClock:
         return clock if isinstance(clock, cls) else cls(node_id, clock)
 
     def time_ms(self) -> int:
-        """Milliseconds since 1970, for whatever the group has to agree about."""
+        """Milliseconds since 1970, for times that the group has to agree about."""
         return int(self._between(self._clock.time_ms(), ALLOWANCE_MS))
 
     @property
@@ -85,7 +85,7 @@ class GroupClock:
         return round(own - self._between(own, 0))
 
     def _between(self, own: int, allowance: int) -> float:
-        """What is nearest to `own` of what the group allows."""
+        """The time nearest to `own` within the group's bounds, ms since 1970."""
         now = self._look(own)
         high = now * 1000 + self._high + allowance
         if own > high:
@@ -94,7 +94,7 @@ class GroupClock:
         return low if own < low and now - self._measured_at <= FRESH_SECONDS else own
 
     def _look(self, own: int) -> float:
-        """Our monotonic clock. What is known of peers stays as it was if one of ours has jumped."""
+        """Our monotonic time, s. After a jump of our clocks, peers' offsets are corrected."""
         now = self.now()
         apart = own - now * 1000
         if abs(apart - self._apart) > JUMP_MS:
@@ -105,20 +105,20 @@ class GroupClock:
         return now
 
     def _settle(self) -> None:
-        """Whatever ours shows, the middle clock of all is between two neighbours among the rest."""
+        """Set the bounds of the group's middle clock: the peers' two middle offsets."""
         rest = [-math.inf, *sorted(self._offsets.values()), math.inf]
         middle = len(rest) // 2
         self._low, self._high = rest[middle - 1 : middle + 1]
 
     def follow(self, members: Collection[NodeId]) -> None:
-        """Whose clocks count."""
+        """Forget the clocks of peers that are not in `members`."""
         for known in (self._heard, self._offsets):
             for peer in known.keys() - set(members):
                 del known[peer]
         self._settle()
 
     def frame_for(self, peer: NodeId) -> bytes:
-        """What `peer` is told now."""
+        """The CLOCK frame to send to `peer` now."""
         now = self.now()
         echo, came = self._heard.get(peer, (0, now))
         held = min(round((now - came) * 1e6), _HELD_MAX)
@@ -126,7 +126,7 @@ class GroupClock:
         return pack_frame(FrameType.CLOCK, _FRAME.pack(round(now * 1e6), echo, held, wall))
 
     def heard(self, peer: NodeId, frame: Frame) -> None:
-        """What `peer`, a member, tells. Raises MalformedFrame."""
+        """Take a CLOCK frame of `peer`, a member. Raises MalformedFrame."""
         if len(frame.head) != _FRAME.size:
             raise MalformedFrame("a peer did not say what its clocks show")
         sent, echo, held, wall = _FRAME.unpack(frame.head)

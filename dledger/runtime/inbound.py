@@ -1,4 +1,4 @@
-"""One incoming connection: who is it, then its messages, decoded in place.
+"""One incoming connection: its handshake, then its messages, decoded in place.
 
 Its hello names a group; from then on it is a connection of that group's `Side`, and what it breaks
 is that group's. Until then it belongs to the port that it came to (peer_port.py).

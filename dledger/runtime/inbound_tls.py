@@ -26,7 +26,7 @@ _RECEIVE_BYTES = 64 << 10
 
 
 class InboundTls(Inbound):
-    """`tls`: what this node shows and whom it believes; the rest as Inbound."""
+    """Inbound over TLS. `tls`: this node's certificate and trusted issuers."""
 
     def __init__(self, tls: PeerTls, *rest: Any, owned: Owned) -> None:
         super().__init__(*rest, owned=owned)

@@ -39,7 +39,7 @@ _CUT_OFF = ConnectionResetError | ConnectionAbortedError
 
 @dataclass(frozen=True, slots=True)
 class LinkSettings:
-    """What a link needs of the configuration; times in seconds."""
+    """A link's settings, from the configuration; times in seconds."""
 
     peer: NodeId
     link_kind: LinkKind
@@ -146,12 +146,12 @@ class Link:
         self._sent_bytes += size_of(parts)
 
     def announce(self, frame: bytes) -> None:
-        """Tell the peer of a new generation, if it knows what that is and is there."""
+        """Send the peer a new generation, if it is connected and understands the frame."""
         if self._outbound is not None and self._outbound.knows_generations:
             self.send([frame])
 
     def tell_clocks(self, frame: Callable[[], bytes]) -> None:
-        """As `announce`: what our clocks show now."""
+        """Send the peer the times of our clocks, if it is connected and understands the frame."""
         if self._outbound is not None and self._outbound.knows_clocks:
             self.send([frame()])
 
@@ -263,7 +263,7 @@ class Link:
             )
 
     def _note(self, error: Exception) -> None:
-        """Say a refusal once, not with every attempt; a peer that is down is nothing to say.
+        """Log a refusal once, not with every attempt; a peer that is down is not logged.
 
         Nor is a host that does not run this group yet: it says so itself, for all callers once. A
         peer that checks the secret refuses what looked open for a moment: that ends nothing.

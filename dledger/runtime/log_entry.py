@@ -1,4 +1,4 @@
-"""What an embedder sees of the log: entries and a picture of the replica."""
+"""Values for embedders: entries of the log, and the status of the replica."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process that runs a replica does with its interpreter: event loop, garbage collector.
+"""Interpreter settings of a process that runs a replica: event loop, garbage collector.
 
 uvloop where it is installed, asyncio's own loop elsewhere: with uvloop a round trip over loopback
 costs a fifth, and parts of a frame are written without being joined.

@@ -90,7 +90,7 @@ class Outbound(asyncio.BufferedProtocol):
 
     @property
     def knows_clocks(self) -> bool:
-        """The peer may be told what our clocks show."""
+        """True if the peer understands CLOCK frames."""
         return self._dialler.knows_clocks
 
     @property
@@ -129,7 +129,7 @@ class Outbound(asyncio.BufferedProtocol):
         return dropped
 
     def abort(self) -> None:
-        """Close at once, throwing away what is queued."""
+        """Close at once, without the queued messages."""
         if self._transport is not None:
             self._transport.abort()
 

@@ -1,4 +1,4 @@
-"""What a node has the event loop call: timers, callbacks, tasks. A mistake in one ends it (R27).
+"""A node's timers, callbacks and tasks on the event loop. A mistake in one ends the node (R27).
 
     owned.call_soon(f) ─► the loop ─► f() ─┬─► returns
                                            └─► raises ─► died(error): told in the log, node ends
@@ -85,7 +85,7 @@ class Owned:
         return self.loop.call_at(at, self.run, callback, *args)
 
     def create_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """A task that returns nothing; cancelling it is no mistake."""
+        """Start a task without a result; an error of it ends the node, a cancellation does not."""
         task = self.loop.create_task(work)
         task.add_done_callback(self._task_ended)
         return task
@@ -107,7 +107,7 @@ class Owned:
     # -- on behalf of one client -----------------------------------------------------------------
 
     def on_behalf(self, guard: Guard, step: Callable[[], object]) -> None:
-        """Run a step of one client's request; `guard` is to run what it leaves for later."""
+        """Run a step of one client's request; `guard` runs callbacks that it leaves for later."""
         before, self._guard = self._guard, guard
         try:
             step()
@@ -115,7 +115,7 @@ class Owned:
             self._guard = before
 
     def on_own_behalf(self, step: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
-        """Run something of the node's own, whoever caused it."""
+        """Run a step of the node's own, outside the guard of the request that caused it."""
         before, self._guard = self._guard, None
         try:
             return step(*args, **named)
@@ -123,9 +123,9 @@ class Owned:
             self._guard = before
 
     def bound(self, callback: Callable[P, None]) -> Callable[P, None]:
-        """What is called later, when something has happened: on behalf of who waits for it.
+        """`callback`, to be called later, under the guard of the present request.
 
-        Whoever keeps callbacks of requests asks for this; else a mistake in a request's last step
+        Code that keeps callbacks of requests uses this; else a mistake in a request's last step
         would be one of the log, whose event was only waited for.
         """
         guard = self._guard

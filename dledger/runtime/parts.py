@@ -1,4 +1,4 @@
-"""What a driver is given: an opened folder, and what its log is for."""
+"""The parts of a driver: an opened folder, and the state machine of its log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _nothing() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a driver is given: the opened storage, and what the log is for.
+    """The parts of a driver: the opened storage, and the state machine of the log.
 
     `roster`: who may speak to us, in which life; `generations`: which copy of the folder this is.
     `initial`: the group before any entry says otherwise; `group`: the entries that do.

@@ -1,4 +1,4 @@
-"""TLS between peers: this node's certificate, whom it believes, and the node that one names.
+"""TLS between peers: this node's certificate, its trusted issuers, the node named in one.
 
     certificate, key   what this node shows, whether it dials or is dialled
     authority          who signed the certificates of all nodes of the cluster, and of nobody else:
@@ -73,7 +73,7 @@ class PeerTls:
 
 
 def named_nodes(certificate: Mapping[str, Any] | None) -> frozenset[NodeId]:
-    """Whose certificate is it? Empty: any node's. As SSLObject.getpeercert gives it."""
+    """The nodes that a certificate names; empty: any node. As SSLObject.getpeercert gives it."""
     names = (certificate or {}).get("subjectAltName", ())
     return frozenset(
         NodeId(name.removeprefix(_NODE_PREFIX))

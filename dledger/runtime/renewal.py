@@ -1,4 +1,4 @@
-"""Gives a folder its next generation now and then, and writes what was met (generations.py).
+"""Gives a folder new generations, and writes those met of peers (generations.py).
 
     timer, every RENEW_SECONDS ─► has this node promised anything? ─► thread: write ─► announce
     a peer was met ───────────────────────────────────────────────► thread: write
@@ -59,7 +59,7 @@ class Renewal:
             self._write(1)
 
     def _write(self, more: int = 0) -> None:
-        """Write in a thread: `more` than the current number, and what was met."""
+        """Write the file in a thread: the number plus `more`, and the peers' generations."""
         if self._writing:
             self._again = True
             return

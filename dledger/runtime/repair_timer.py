@@ -36,7 +36,7 @@ class RepairTimer:
         self._said: set[Damage] = set()
 
     def fire(self) -> None:
-        """Do what is due, and come back when more is; a mistake in it ends the node."""
+        """Do the due repair work, and set the timer for the next; a mistake in it ends the node."""
         self._owned.run(self._fire)
 
     def _fire(self) -> None:

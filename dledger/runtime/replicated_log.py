@@ -113,7 +113,7 @@ class ReplicatedLog(Lifetime):
             self._fail(failed.result())
 
     async def close(self) -> None:
-        """Leave the group cleanly; idempotent. What is pending ends with OutcomeUnknown."""
+        """Leave the group cleanly; idempotent. Pending calls end with OutcomeUnknown."""
         if self._driver is not None:
             await self._driver.stop()
             self._fail(NodeFailed("this replica was closed; start a new one on its folder"))

@@ -1,4 +1,4 @@
-"""What a node's log says of its roles: who leads, since which term, and why it asks for votes.
+"""Log lines about a node's roles: its leader, since which term, and why it asks for votes.
 
 n0: n1 leads in term 3
 n0: has not heard from n1, which leads term 3; asks whether a vote for itself would be won

@@ -17,7 +17,7 @@ _PROBES = 3
 
 
 def limit_silence(transport: asyncio.Transport, seconds: float | None) -> None:
-    """Set what the system knows (Linux all of it). `seconds` None: only keepalive."""
+    """Set the socket options that the system has (Linux: all). `seconds` None: only keepalive."""
     raw = transport.get_extra_info("socket")
     if raw is None:
         return

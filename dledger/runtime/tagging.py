@@ -1,4 +1,4 @@
-"""Entries that say who sent them, so that a retry is stored once (rules R8, R9).
+"""Entries tagged with their producer, so that a retry is stored once (rules R8, R9).
 
 The table of producers is a fold over the log. It costs a look at every entry, so nobody pays for
 it who does not use it: folding begins with the first tagged append, or with the first applied batch
@@ -74,7 +74,7 @@ class Tagging:
         return future
 
     def flush(self) -> None:
-        """Propose what was collected, if the table is whole."""
+        """Propose the collected requests, if the table is whole."""
         if not self.requests:
             return
         if not self._ready:
@@ -119,12 +119,12 @@ class Tagging:
                 self._answer(*duplicate)
 
     def leadership_began(self) -> None:
-        """What is uncommitted now was appended by earlier leaders; it counts too (R9)."""
+        """Add the uncommitted entries of earlier leaders to the table: they count, too (R9)."""
         if self._ready:
             self._rebuild()
 
     def leadership_ended(self) -> None:
-        """What was not committed may be gone: forget it, and leave its outcome open (R9)."""
+        """Forget uncommitted entries, which may be lost; their outcome stays unknown (R9)."""
         self._table.drop_uncommitted()
         waiting, self._duplicates = self._duplicates, []
         for _, _, future in waiting:
@@ -171,7 +171,7 @@ class Tagging:
             future.set_result(index)
 
     def _rebuild(self) -> None:
-        """Make the overlay from what the log holds behind the applied entries."""
+        """Make the overlay from the log's entries behind the applied ones."""
         self._table.drop_uncommitted()
         assert self._log is not None
         first = Index(self._applied + 1)

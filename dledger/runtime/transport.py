@@ -59,7 +59,7 @@ _BULK_KINDS = frozenset({AppendEntries, AppendReply, SnapshotChunk, RangeReply})
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """What the transport tells its owner; all calls come on the event loop."""
+    """Callbacks of the transport to its owner; all come on the event loop."""
 
     #: A decoded message; its log bytes are valid during the call only. Raises MalformedFrame to
     #: have the connection closed.
@@ -137,7 +137,7 @@ class Transport:
         del self._bulk[peer], self._control[peer], self._addresses[peer]
 
     def follow(self, configuration: Configuration) -> None:
-        """The group is another one now: dial who is new or moved, part from another life's.
+        """Take a new configuration: dial new and moved members, close links of other incarnations.
 
         Links to nodes that are no members stay for a while: a removed one is told that it is.
         """
@@ -161,7 +161,8 @@ class Transport:
             self._listener.owned.call_later(GONE_SECONDS, self._forget_gone)
 
     def _forget_gone(self) -> None:
-        """Nobody is dialled for ever. Whoever is needed after all is found among the visitors."""
+        """Close links to nodes that left the group. If one is needed again, its own call tells its
+        address."""
         assert self._roster is not None
         names = self._roster.configuration.names
         if names and self._started:
@@ -194,7 +195,7 @@ class Transport:
         return self._peer_port.number
 
     async def stop(self) -> None:
-        """Close everything; nothing is reported any more."""
+        """Close all connections; no callback comes any more."""
         if self._is_alone:
             await self._peer_port.close()
         if self._started:
@@ -245,7 +246,7 @@ class Transport:
                 link.announce(frame_for(self._roster.witness, peer, 0))
 
     def tell_clocks(self) -> None:
-        """Tell every peer what our clocks show."""
+        """Send every peer the times of our clocks."""
         for peer in self._control:
             self._tell_clocks(peer)
 
@@ -255,7 +256,7 @@ class Transport:
 
     @property
     def cluster_id(self) -> str:
-        """What peers must say that they are of."""
+        """The cluster id that peers must name in their hello."""
         return self._me.cluster_id
 
     def status(self) -> dict[str, LinkStatus]:
@@ -283,7 +284,7 @@ class Transport:
         )
 
     def _member(self) -> Member:
-        """Who we are, and whether the group names us in this life."""
+        """This node as in its hello, with `named`: the group names this incarnation."""
         me = self._me
         if self._roster is not None and self._roster.names(me.node_id, me.incarnation):
             return me._replace(named=True)

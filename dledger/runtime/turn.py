@@ -1,4 +1,4 @@
-"""What is appended in one turn of the event loop goes to the replica as one proposal.
+"""Collects the appends of one turn of the event loop into one proposal.
 
     append, append, append_many … │ end of the turn: one Proposal ─► applied ─► every future
 
@@ -107,7 +107,7 @@ class Turn:
         return self._loop
 
     def flush(self) -> None:
-        """Propose what was collected."""
+        """Propose the collected appends."""
         if not self._bodies:
             return
         batch = Batch(self._bodies, batch_done, waiters=self._waiters, early=self._early)

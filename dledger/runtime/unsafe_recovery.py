@@ -28,7 +28,7 @@ from dledger.runtime.opening import CODEC, draw_incarnation, forgotten, noted_gr
 
 @dataclass(frozen=True, slots=True)
 class Survivor:
-    """What the folder holds. `committed`: known to be so; more may have been, here or elsewhere.
+    """State of a surviving folder. `committed`: known to be so; more entries may be, too.
 
     `lost`: files of the folder both copies of which are lost; the numbers are -1 then.
     """
@@ -45,7 +45,7 @@ class Survivor:
         return asdict(self)
 
     def sentence(self) -> str:
-        """For the operator who has to decide."""
+        """A sentence for the operator, on which to decide."""
         lost = [name for name in self.members if name != self.node]
         if self.lost:
             return (
@@ -66,7 +66,8 @@ class Survivor:
 
 
 def look(folder: Path, *, files: FileSystem = OS_FILES) -> Survivor:
-    """What `recover` would start from. Opens the folder as a start does: the node must be down.
+    """The state that `recover` would start from. Opens the folder as a start does: the node must
+    be down.
 
     Raises NotFormatted, StoreLocked, HardStateLost, LogDamaged, OSError.
     """

@@ -1,4 +1,4 @@
-"""What a replica does about the beginning of its log: delete it, hand over what it led to, take it.
+"""The beginning of a replica's log: deletes it, sends its state to a peer, takes a peer's state.
 
     delete    snapshot at a file's beginning on disk ─► files below it go (a thread) ─► core
     send      the state at our first index, chunk by chunk, to whom the core names
@@ -39,7 +39,7 @@ Restore = Callable[[LogStart, bytes], None]
 
 
 class ReceiveTask:
-    """Keep one chunk; `offset` and `whole` say what is on disk then. Raises OSError."""
+    """Keep one chunk; then `offset` bytes are on disk, `whole` if all are. Raises OSError."""
 
     def __init__(self, folder: SnapshotFolder, message: SnapshotChunk) -> None:
         self._folder, self.message = folder, message
@@ -78,7 +78,7 @@ class Prefix:
             folder.drop_before(log.start.position)
 
     def lacks_state(self, applied: Index) -> bool:
-        """Is what the deleted entries led to lost here? The state machine has applied less."""
+        """True if the state machine has applied less than the log's beginning needs."""
         return self._log.start is not None and applied < self._log.start.index
 
     # -- delete ------------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ class Prefix:
     def finished(
         self, task: SyncTask, applied: Index, *, trimming: bool
     ) -> tuple[ev.Event | None, Index]:
-        """What the core hears of work that went well, and what is applied then.
+        """The core's event after `task` succeeded, and the applied index then.
 
         `applied`: before. When more than that is gone the state machine is given the state that it
         led to. Raises StoreDamaged.

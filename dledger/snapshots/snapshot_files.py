@@ -1,4 +1,4 @@
-"""States of the machine at places where log files begin, so that what is before them can go.
+"""States of the machine at the beginnings of log files, so that older files can be deleted.
 
     <folder>/snapshots/<20 digits>               the state where the log file of that address begins
     <folder>/snapshots/<20 digits>.<20 digits>   a part of one that a leader sends, from that offset
@@ -77,11 +77,11 @@ class SnapshotFolder:
         self._write(_name(start.position), Part(snapshot_of(start, state), 0, state))
 
     def positions(self) -> list[int]:
-        """Where log files begin whose state is here, ascending."""
+        """Beginnings of log files with a state here, ascending addresses."""
         return sorted(int(name) for name in self._names() if name.isdigit())
 
     def load(self, start: LogStart) -> bytes:
-        """The state where the log begins. Raises StoreDamaged when it is not what it must be."""
+        """The state where the log begins. Raises StoreDamaged when it is missing or damaged."""
         name = _name(start.position)
         part = self._read(name)
         if part is None or part.offset or part.snapshot != snapshot_of(start, part.data):
@@ -154,7 +154,7 @@ class SnapshotFolder:
     # -- files -------------------------------------------------------------------------------------
 
     def _names(self) -> list[str]:
-        """Of ours; whatever else somebody has put there is left alone."""
+        """Names of our own files; other files in the folder are left alone."""
         return [name for name in self._files.list(self._folder) if name[:_DIGITS].isdigit()]
 
     def _write(self, name: str, part: Part) -> None:

@@ -1,4 +1,4 @@
-"""What every `LogStore` and `HardStateStore` must do, as classes of tests. Public: use it on yours.
+"""Tests that every `LogStore` and `HardStateStore` must pass, as classes; for yours, too.
 
     class TestMyLog(LogStoreConformance):
         def make_log(self, file_size: int) -> LogStore: ...     # a new, empty one at each call
@@ -52,7 +52,7 @@ def received(part: LogRange) -> ReceivedRange:
 
 
 def ship(part: LogRange, target: LogStore, first: Index) -> None:
-    """What a follower does with a range."""
+    """Append a range to `target` as a follower does."""
     target.append_range(target.check_range(received(part)), first)
 
 
@@ -222,7 +222,7 @@ class LogStoreConformance:
             assert target.entry(Index(19)) == source.entry(Index(19))
 
     def test_no_flipped_bit_gets_in(self) -> None:
-        """D7: the check needs nothing of our own log, and finds every single flipped bit."""
+        """D7: the check needs no data of our own log, and finds every single flipped bit."""
         source = self._filled(1, 1, 2, 2, size=300)
         log = self.make_log(FILE_SIZE)
         part = received(source.read_range(Index(1), Index(3), ALL))
@@ -271,7 +271,7 @@ class LogStoreConformance:
         assert log.last == source.last
 
     def test_another_checksum_at_the_same_id_is_damage(self) -> None:
-        """R19: it is never a conflict, so nothing is truncated for it."""
+        """R19: it is never a conflict, so no entry is truncated for it."""
         ours, theirs = self._filled(1, 1), self.make_log(FILE_SIZE)
         theirs.append([b"B" * 100, b"A" * 100, b"C" * 100], Term(1))
         raises(StoreDamaged, ship, theirs.read_range(Index(2), Index(2), ALL), ours, Index(2))

@@ -53,7 +53,7 @@ class _Record:
 
 @dataclass(slots=True)
 class MemoryTask:
-    """A sync that costs nothing. `index`: what it covers."""
+    """A sync without work. `index`: the last entry that it covers."""
 
     index: Index
     done: bool = False
@@ -268,7 +268,7 @@ class MemoryLog:
         self.committed = max(self.committed, committed)
 
     def crash(self) -> None:
-        """Lose what no finished sync covered, and start anew with the rest."""
+        """Lose all entries that no finished sync covered, and start anew with the rest."""
         self._task = None
         del self._records[self._flushed + 1 :]
 

@@ -116,7 +116,7 @@ class FrameDecoder:
         self._end = 0  # behind the last byte received
 
     def get_buffer(self) -> memoryview:
-        """Room for at least one byte, and for the whole of a frame whose size is known."""
+        """A buffer of at least one byte; of a frame with a known size, all that is missing."""
         start, end = self._start, self._end
         if start == end:
             self._start = self._end = 0

@@ -90,7 +90,7 @@ def encode(message: Message) -> list[Buffer]:
 
 
 def decode(frame: Frame, sender: NodeId) -> Message:
-    """The message in a frame of a connection whose hello named `sender`.
+    """The message in a frame of a connection; `sender` as in the connection's hello.
 
     The `data` of an AppendEntries is a tuple with one view of the receive buffer, that of a
     SnapshotChunk is a view: whoever wants it later than in this turn copies it. Raises
@@ -282,7 +282,7 @@ def _decode_heartbeat_reply(frame: Frame, sender: NodeId) -> Message:
 
 
 def _plain(kind: Any, layout: struct.Struct) -> Callable[[Frame, NodeId], Message]:
-    """Decoder of a message whose fields are the layout's, in order."""
+    """Decoder of a message with the layout's fields, in order."""
 
     def decode_plain(frame: Frame, sender: NodeId) -> Message:
         message: Message = kind(sender, *layout.unpack(frame.head))
