@@ -1,4 +1,4 @@
-"""What `AppliedState.apply` gathers from the entries of one call, and how it reads their heads."""
+"""Values that `AppliedState.apply` gathers from the entries of one call, and their heads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def body_of(data: bytes, message: int) -> bytes:
 
 
 class Row:
-    """One queue in a batch of entries: its end, and whose numbers it saw last."""
+    """One queue in a batch of entries: its end, and the run of numbers that it saw last."""
 
     __slots__ = ("end", "is_deferred", "run")
 
@@ -41,7 +41,7 @@ class Row:
 
 
 class Batch:
-    """What was gathered from the entries of one `apply` so far; the next one has `index`."""
+    """Values gathered from the entries of one `apply` so far; the next entry has `index`."""
 
     __slots__ = ("changes", "index", "last_at", "numbers", "rows", "store_ms")
 

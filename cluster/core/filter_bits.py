@@ -1,4 +1,4 @@
-"""SQL92 subscriptions registered here, and the bitmaps that say whom a message is for.
+"""SQL92 subscriptions registered here, and bitmaps of the groups that match a message.
 
     heartbeat ─► subscribe(group, expressions, store_ms) ─► k bit positions per group and topic
     dispatch  ─► bitmap(topic, properties)      ─► to the queue's extension (docs/spec/store.md 7.5)
@@ -45,7 +45,7 @@ class Registered:
 
 
 class FilterBits:
-    """Of one replica. `calculates`: without it bitmaps are empty and nothing is skipped."""
+    """The filter bits of one replica. `calculates` False: bitmaps are empty, none is skipped."""
 
     def __init__(self, *, calculates: bool = True, bloom: BloomFilter | None = None) -> None:
         self._calculates = calculates
@@ -91,7 +91,7 @@ class FilterBits:
         self.subscribe(group, {}, store_ms)
 
     def expire(self, store_ms: int) -> None:
-        """Forget who left a day ago."""
+        """Forget subscriptions that ended a day ago."""
         for registered in self.rows():
             if registered.dead_ms and registered.dead_ms + DEAD_KEPT_MS < store_ms:
                 self._forget(registered.group, registered.topic)
@@ -113,7 +113,7 @@ class FilterBits:
         return self._calculates and topic in self._topics
 
     def bitmap(self, topic: str, properties: Mapping[str, str], store_ms: int) -> bytes:
-        """Bits of every group whose expression is true; empty when none is calculated."""
+        """Bits of every group with a true expression; empty when none is calculated."""
         if not self.wants(topic):
             return b""
         bits = self.bloom.empty()

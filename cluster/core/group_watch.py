@@ -1,4 +1,4 @@
-"""What members of consumer groups do wrong, noticed from their heartbeats.
+"""Mistakes of consumer groups' members, noticed from their heartbeats.
 
     disagreement   members of one group subscribe to different topics, or by different expressions.
                    The last heartbeat wins (RocketMQ's rule), so each member is given messages that
@@ -54,7 +54,7 @@ class GroupWatch:
 
     @property
     def disagreeing(self) -> list[str]:
-        """Groups whose members want different things now."""
+        """Groups of members with different subscriptions now."""
         return sorted(name for name, group in self._groups.items() if group.disagrees)
 
     @property
@@ -70,7 +70,7 @@ class GroupWatch:
     # ---- what happened ---------------------------------------------------------------------------
 
     def subscribed(self, client_id: str, data: ConsumerData, now: float) -> None:
-        """A member of a group said what it wants."""
+        """Note the subscriptions in a member's heartbeat."""
         group = self._groups.setdefault(data.group, _Group())
         wants = {s.topic: (s.expression_type, s.expression) for s in data.subscriptions}
         if group.said.get(client_id) != wants:
@@ -141,7 +141,7 @@ def _is_shared(heard: Mapping[object, _Heard]) -> bool:
 
 
 def _difference(group: str, said: Mapping[str, Expressions], client_id: str) -> str:
-    """A member that wants something else than `client_id`, and what."""
+    """A sentence about a member with other subscriptions than `client_id`, and the topics."""
     mine = said[client_id]
     other = next(name for name, wants in said.items() if wants != mine)
     topics = sorted(

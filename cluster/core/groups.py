@@ -1,4 +1,4 @@
-"""Which clients are connected, and who must hear of a change (docs/spec/remoting.md 2.4, 4.5).
+"""Connected clients, and the groups that must hear of a change (docs/spec/remoting.md 2.4, 4.5).
 
     heartbeat(client, groups, channel) ─► Change: groups whose members or subscriptions changed
     unregister / channel_closed / expire ─► the same
@@ -37,7 +37,7 @@ class Channel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ClientInfo:
-    """Who sent the heartbeat."""
+    """The client that sent a heartbeat."""
 
     client_id: str
     address: str = ""
@@ -69,7 +69,7 @@ class ConsumerGroup:
 
     @property
     def notifies(self) -> bool:
-        """Broadcasting members do not share queues, so nothing is rebalanced."""
+        """False for broadcasting groups: their members do not share queues, so none rebalances."""
         return self.registration.message_model != BROADCASTING
 
     def subscribe(self, data: ConsumerData) -> bool:
@@ -91,7 +91,7 @@ class ConsumerGroup:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Consumer groups whose members should rebalance, and groups nobody is in any more."""
+    """Consumer groups that should rebalance, and groups without members now."""
 
     notify: tuple[str, ...] = ()
     emptied: tuple[str, ...] = ()
@@ -120,7 +120,7 @@ class ClientRegistry:
         channel: Channel,
         now: float,
     ) -> Change:
-        """Register or refresh. Raises RegistryFull; then nothing was changed."""
+        """Register or refresh a client. Raises RegistryFull before any change."""
         if self._count + len(producers) + len(consumers) > MEMBERS_MAX:
             raise RegistryFull(f"{MEMBERS_MAX} client registrations are held; try again later")
         self.watch.heard(info.client_id, info.address, info.via, channel, now)
@@ -198,7 +198,7 @@ class ClientRegistry:
         }
 
     def consumer_ids(self, group: str) -> list[str]:
-        """Member list of code 38; empty when nobody is there."""
+        """Member list of code 38; empty without members."""
         found = self._consumers.get(group)
         return list(found.members) if found else []
 
@@ -208,7 +208,7 @@ class ClientRegistry:
         return [member.best_channel() for member in found.members.values()] if found else []
 
     def producer_channel(self, client_id: str) -> Channel | None:
-        """The connection heard last of a client that produces, whatever its groups."""
+        """The connection heard last of a producing client, over all its groups."""
         heard = [
             (at, channel)
             for group in self._producing.get(client_id, ())
@@ -302,7 +302,7 @@ class ClientRegistry:
 
 
 def _expressions(subscriptions: dict[str, Subscription]) -> dict[str, tuple[str, str]]:
-    """Topic → language and text; a newer version number alone changes nothing."""
+    """Topic → language and text; the version number is left out."""
     return {
         topic: (wanted.expression_type, wanted.expression)
         for topic, wanted in subscriptions.items()

@@ -1,4 +1,4 @@
-"""The topics that hold the broker's own state, and what their records say.
+"""The topics that hold the broker's own state, and the content of their records.
 
 Each record is an ordinary message of queue 0 of one of these topics, with a JSON body and no
 properties, so RocketMQ's tools and plain readers can show it. Bodies have sorted keys and no
@@ -79,7 +79,7 @@ STATE_TOPICS = frozenset(
 
 
 class StateRecordError(Exception):
-    """A record of an internal topic says nothing that this version understands."""
+    """A record of an internal topic that this version does not understand."""
 
     def __init__(self, topic: str, detail: str) -> None:
         self.detail = detail[:200]
@@ -91,7 +91,7 @@ class StateRecordError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TopicsChanged:
-    """What each does: cluster.core.topic_changes."""
+    """A change of topics; cluster.core.topic_changes explains each field."""
 
     put: tuple[TopicConfig, ...] = ()
     delete: tuple[str, ...] = ()
@@ -119,7 +119,7 @@ class OffsetsCommitted:
 
 @dataclass(frozen=True, slots=True)
 class LocksChanged:
-    """Who owns queues of a group for orderly consumption from now on; "" frees one."""
+    """New owners of queues of a group, for orderly consumption; "" frees a queue."""
 
     group: str
     owners: Mapping[tuple[str, int], str]

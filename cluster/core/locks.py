@@ -31,18 +31,18 @@ class TooManyLocks(Exception):
 
 
 class LockTable:
-    """Who owns which queue, as the log says."""
+    """Owners of queues, as the log has them."""
 
     def __init__(self) -> None:
         self._rows: dict[str, dict[Queue, str]] = {}
         self.count = 0
 
     def owner(self, group: str, queue: Queue) -> str:
-        """The client's id, or NOBODY."""
+        """The owner's client id; an empty one for a free queue."""
         return self._rows.get(group, {}).get(queue, NOBODY)
 
     def apply(self, group: str, owners: Mapping[Queue, str]) -> None:
-        """New owners of some queues; NOBODY frees one."""
+        """Set new owners of some queues; an empty id frees one."""
         rows = self._rows.setdefault(group, {})
         self.count -= len(rows)
         for queue, client in owners.items():
@@ -101,7 +101,7 @@ class LockLeases:
         self._pending.clear()
 
     def lock(self, group: str, client: str, queues: Iterable[Queue], now: float) -> Locked:
-        """Raises TooManyLocks; then nothing was changed."""
+        """Lock queues for `client`. Raises TooManyLocks before any change."""
         held: list[Queue] = []
         change: dict[Queue, str] = {}
         for queue in dict.fromkeys(queues):
@@ -121,7 +121,7 @@ class LockLeases:
         return Locked(held, change)
 
     def is_locked(self, group: str, now: float) -> bool:
-        """Does somebody hold a queue of the group, so that it consumes in order?"""
+        """True if a client holds a queue of the group: then the group consumes in order."""
         return any(self._lease_until(group, queue) > now for queue in self._table.owned(group))
 
     def unlock(self, group: str, client: str, queues: Iterable[Queue]) -> dict[Queue, str]:

@@ -20,7 +20,7 @@ BATCH_MS_MAX: Final = 24 * 3600 * 1000  # of log time that one batch spans
 
 
 def stream_of(topic: str, queue: int) -> str:
-    """What a producer's numbers count in: one queue of one topic."""
+    """The stream of a producer's numbers: one queue of one topic."""
     return f"{topic}/{queue}"
 
 
@@ -116,13 +116,13 @@ class NumbersSeen:
         run.take(seen.last, first + seen.last_row, seen.store_ms)
 
     def tell_now(self) -> None:
-        """Fold what was gathered so far; runs that were handed out are over."""
+        """Fold the gathered runs now; runs that were handed out have ended."""
         self.tell()
         self._done.clear()
         self._runs.clear()
 
     def tell(self) -> None:
-        """Fold what was gathered into the table."""
+        """Fold the gathered runs into the table."""
         runs = [*self._done, *self._runs.values()]
         for run in sorted(runs, key=lambda run: run.last_index):
             self._table.committed(

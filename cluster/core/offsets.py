@@ -82,7 +82,7 @@ class OffsetCommits:
         self.waiters = 0
 
     def commit(self, group: str, topic: str, queue: int, offset: int, waiter: Any = None) -> bool:
-        """Remember a wish. False: nothing to log, the table already says so (waiter not kept)."""
+        """Remember an offset to log. False: the table has it already (waiter not kept)."""
         state = self._groups.get(group)
         if state is None:
             if self._applied.get(group, topic, queue) == offset:
@@ -110,7 +110,7 @@ class OffsetCommits:
         return state.wishes.get(key, state.in_flight.get(key, applied))
 
     def flush(self, group: str, waiter: Any = None) -> bool:
-        """Log the group's wishes without waiting for its second. False: nothing is outstanding."""
+        """Log the group's offsets at once. False: none is outstanding."""
         state = self._groups.get(group)
         if state is None or not (state.wishes or state.in_flight):
             return False
@@ -134,7 +134,7 @@ class OffsetCommits:
         ]
 
     def settled(self, group: str, *, ok: bool) -> list[Any]:
-        """The record in flight was applied (or was not logged); returns who waited for it.
+        """The record in flight was applied (or was not logged); returns its waiters.
 
         On failure the wishes are dropped: consumers commit again, and the waiters are told.
         """
@@ -161,7 +161,7 @@ class OffsetCommits:
         state.in_flight, state.in_flight_waiters, state.urgent = {}, [], False
 
     def deadline(self) -> float | None:
-        """When `take_due` should be called next; None while nothing waits for time to pass."""
+        """When `take_due` should be called next; None while no offset waits."""
         times = [
             float("-inf") if state.urgent else _due_at(state)
             for state in self._groups.values()
@@ -170,7 +170,7 @@ class OffsetCommits:
         return min(times, default=None)
 
     def drop(self) -> list[Any]:
-        """Leadership ended: forget every wish; returns all who waited (outcome unknown)."""
+        """Leadership ended: forget every wish; returns all waiters (outcome unknown)."""
         waiters = [
             waiter
             for state in self._groups.values()

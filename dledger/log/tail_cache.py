@@ -126,7 +126,7 @@ class TailCache:
         return chunk if index <= chunk.last else None
 
     def find_position(self, position: int) -> Chunk | None:
-        """The chunk whose bytes hold the address."""
+        """The chunk that holds address `position`, or None."""
         low, high = 0, len(self._chunks)
         while low < high:
             middle = (low + high) // 2
@@ -140,7 +140,7 @@ class TailCache:
         return chunk if position < chunk.start.end + len(chunk.data) else None
 
     def cut_after(self, index: int) -> None:
-        """Forget what is above `index`; a chunk that reaches over it is cut there."""
+        """Forget entries above `index`; a chunk that reaches over it is cut there."""
         while self._chunks and self._chunks[-1].last > index:
             self._firsts.pop()
             chunk = self._chunks.pop()

@@ -209,7 +209,7 @@ class Dialler:
         return answer
 
     def _compare(self, peer: Member, frame: Frame) -> bytes:
-        """The last step: what we remember is told whatever the peer says of its own."""
+        """The last step: judge the peer's GENERATION frame, and answer with ours."""
         assert self.witness is not None
         _hear(self.witness, peer, frame)
         self.peer = peer
@@ -313,7 +313,7 @@ class Acceptor:
             self.hello = said
 
     def _compare(self, said: Hello, frame: Frame) -> None:
-        """It has heard what we remember and goes on: so it is what it says."""
+        """The peer went on after our GENERATION frame: remember its own, accept its hello."""
         assert self.witness is not None
         told = _hear(self.witness, said.sender, frame)
         self.witness.remember(said.sender.node_id, said.sender.incarnation, told.own)

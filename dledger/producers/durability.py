@@ -1,4 +1,4 @@
-"""When an append is answered, and what that risks. The commit is the same for all (R22).
+"""When an append is answered, and the risk of each level. The commit is the same for all (R22).
 
     level                answered when                       what may take it back
     majority-on-disk     committed: flushed on a majority    loss of a majority of the disks

@@ -68,7 +68,7 @@ class Shares:
         return self._first(lambda share: len(share.producers), order)
 
     def with_most_streams(self, order: Iterable[str]) -> str:
-        """The same for the owner whose producers have most streams."""
+        """The same for the owner of the producers with most streams."""
         return self._first(lambda share: share.streams, order)
 
     def _first(self, size: Callable[[_Share], int], order: Iterable[str]) -> str:

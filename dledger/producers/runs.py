@@ -72,7 +72,7 @@ class Producer:
 
 
 class Addition(NamedTuple):
-    """What one call of `appended` did to a stream of the overlay: the runs `before` and `after`.
+    """The effect of one call of `appended` on a stream of the overlay: runs `before` and `after`.
 
     `stream` is the overlay's own; when the overlay was dropped since, it has another one, or none.
     """

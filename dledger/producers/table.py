@@ -1,4 +1,4 @@
-"""Who has sent what: recognises a producer's retry, so that a message is stored once (rule R8).
+"""The table of producers: recognises a retry, so that a message is stored once (rule R8).
 
     producer  drawn at random by a client for one life of it
     stream    what its numbers count in: "topic/queue" for a broker, anything for an embedder
@@ -56,7 +56,7 @@ IDLE_MS_MAX = 7 * 24 * 3600 * 1000
 
 
 class Admission(NamedTuple):
-    """What to do with `count` entries that were offered.
+    """The decision about `count` offered entries: skip the first ones, append the rest.
 
     `skip`: so many from the front are in the log already (maybe all of them).
     `wait_for`: an answer must wait until this index is applied, -1 when nothing is skipped.
@@ -105,7 +105,7 @@ class ProducerTable:
         return 0 if under is None else under.last + 1
 
     def check(self, producer: str, stream: str, sequence: int, count: int = 1) -> Admission:
-        """May entries numbered `sequence`.. be appended? Changes nothing.
+        """May entries numbered `sequence`.. be appended? Leaves the table as it is.
 
         Raises SequenceGap when an earlier one is missing, and OutcomeUnknown when it may be stored:
         the producer says that it has sent before, and what it sent may have been forgotten.
@@ -231,7 +231,7 @@ class ProducerTable:
         return producer in self._applied or self._has_sent(producer)
 
     def has_capacity(self, producers: int, streams: int, time_ms: int) -> bool:
-        """Would nobody be forgotten if at most so many new ones came, until log time `time_ms`?
+        """True if so many new producers and streams fit until log time `time_ms`, none forgotten.
 
         Then `committed` may be called for a whole batch of entries per stream, in the order of
         their last entries, with the same result as for each entry.
@@ -275,7 +275,7 @@ class ProducerTable:
         return partly, not self._departed.is_complete
 
     def restore_owners(self, rows: Iterable[tuple[int, str, int, str]]) -> None:
-        """What `export_owners` gave, after `committed` was called for what `export` gave."""
+        """Take rows of `export_owners`, after `committed` was called for the rows of `export`."""
         order = list(self._applied)
         for place, producer, time_ms, owner in rows:
             if producer not in self._applied:  # it has an owner, and no numbers yet

@@ -93,7 +93,7 @@ class Repair:
         resume: Callable[[], None],
         new_id: Callable[[], int],
     ) -> None:
-        """`tell`: the rules hear of an event; `resume`: apply what was held back.
+        """`tell`: gives the rules an event; `resume`: applies the entries that were held back.
 
         `new_id`: of a request, see request_ids.py.
         """
@@ -121,13 +121,13 @@ class Repair:
         log.reader.cold.when_damaged = self._suspect
 
     def began(self) -> None:
-        """The replica starts: the rules hear of what recovery found, before anything else."""
+        """The replica starts: tell the rules of the damage found by recovery, first of all."""
         self._tell()
 
     # -- what the shell calls --------------------------------------------------------------------
 
     def tend(self, now: float) -> float:
-        """Do what is due, one thing; when to call again."""
+        """Do one due piece of work; return the time of the next call, s."""
         if self._busy:
             return NEVER  # its end is followed by another call
         if self._arrived is not None:
@@ -285,7 +285,7 @@ class Repair:
                 self.tend(now)
 
     def _answer(self, request: RangeRequest) -> RangeReply:
-        """Verified entries, or none: whatever the reason, another peer is to be asked."""
+        """Verified entries, or none: then the peer asks another one, for any reason."""
         log, prev = self._log, request.prev
         me, nothing = self._node.node_id, prev.index
         try:
@@ -371,7 +371,8 @@ class Repair:
             self._tell()
 
     def _ask_for_state(self) -> None:
-        """For what is given up here, and deleted where somebody goes on."""
+        """Ask for a snapshot for a damaged range that cannot be repaired, from a node that already
+        deleted that range."""
         for first in sorted(self._refused):
             holder = next((p for p, anchor in self._anchors.items() if anchor >= first), None)
             if holder is not None:
@@ -383,7 +384,7 @@ class Repair:
         self._tell_rules(ev.StateNeeded(first, holder))
 
     def _settled(self) -> Index:
-        """Up to here nothing is truncated any more."""
+        """The index up to which no entry can be truncated any more."""
         return max(self._node.commit, self._log.commit_hint)
 
     def _restore(self, source: LogRange | ReceivedRange) -> bool:

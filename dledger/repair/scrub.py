@@ -1,4 +1,4 @@
-"""One look at records on disk that nobody reads at the moment, done by a thread.
+"""One pass piece of the scrubber: verifies records on disk, in a thread.
 
 Everything that a record says of itself is verified against the bytes before it (`check.py`), and
 its index slot against the record. The owner's thread takes the list of file pieces when it makes

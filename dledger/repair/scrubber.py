@@ -73,9 +73,9 @@ class Scrubber:
     # -- looking --------------------------------------------------------------------------------
 
     def begin_scrub(self, start: Tail | None, size: int) -> Scrub | None:
-        """A look at what follows `start` (None: from the first entry), some `size` bytes of it.
+        """A scrub of the records behind `start` (None: from the first entry), some `size` bytes.
 
-        None when nothing that is on disk follows it.
+        None when no flushed record follows it.
         """
         anchor, last = self._cold.anchor, self._log.flushed
         # Also of a pass that had reached just what was deleted meanwhile, or of the log before a
@@ -203,7 +203,7 @@ class Scrubber:
         return restore
 
     def _extend_down(self, first: Index) -> None:
-        """The record before a damaged one is not what the peer has: it is damaged, too (R19)."""
+        """Extend the damage down: a peer has another record there, so ours is damaged (R19)."""
         known = self._cold.known_before(Index(first - 1)).id.index
         reason = f"record {first - 1} is not what a peer has"
         self._log.damage.extend_down(first, Index(known + 1), reason)

@@ -104,7 +104,7 @@ class DiskWatch:
         return min(now + LOOK_SECONDS, stall) if stall > now else now + LOOK_SECONDS
 
     def _stalled(self, now: float) -> str:
-        """What does not come back, or took as long since the last look; "" when all is well."""
+        """A sentence about a sync that hangs, or did since the last look; "" when none does."""
         found = ""
         for times in self._threads:
             longest, times.longest = times.longest, 0.0

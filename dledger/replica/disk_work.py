@@ -1,4 +1,4 @@
-"""Which disk work of a replica is due, and what its end means. One piece of each kind at a time.
+"""Disk work of a replica: starts due work, handles its end. One piece of each kind at a time.
 
     log      fdatasync of what was written           ends as EntriesFlushed
     mark     the flush mark, at most 100 ms behind   (R1)
@@ -52,7 +52,7 @@ class DiskWork:
         self._wanted = (sequence, state)
 
     def pump(self, now: float) -> None:
-        """Start what is due."""
+        """Start due work."""
         busy = self._busy
         if not busy["log"]:
             task = self._log.begin_sync()
@@ -85,7 +85,7 @@ class DiskWork:
         self._busy[work.kind] = False
 
     def finish(self, work: SyncWork, *, closing: bool = False) -> ev.Event | None:
-        """What the rules should hear of work that went well; `closing` begins nothing new.
+        """The event for the rules after `work` succeeded, or None. With `closing`, starts no work.
 
         Raises OSError.
         """

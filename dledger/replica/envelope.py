@@ -53,7 +53,7 @@ _ENTRY_FIELD = topic_field(ENTRY_TOPIC)
 
 
 class Tag(NamedTuple):
-    """Who sent an entry, and which number of its stream it is."""
+    """An entry's producer, stream, and number in that stream."""
 
     producer: str
     stream: str
@@ -61,7 +61,7 @@ class Tag(NamedTuple):
 
 
 class Tagged(NamedTuple):
-    """A tagged entry taken apart; `body` is a view of what was given."""
+    """A tagged entry taken apart; `body` is a view of the given buffer."""
 
     tag: Tag
     body: memoryview
@@ -107,7 +107,7 @@ def _internal(field: bytes, text: bytes, store_timestamp_ms: int) -> bytearray:
 
 
 def tagged_body(tag: Tag, body: Buffer, store_timestamp_ms: int) -> bytearray:
-    """Body of an entry that says who sent it. Raises LogUsageError for an impossible tag."""
+    """Body of an entry with its producer's tag. Raises LogUsageError for an impossible tag."""
     _check(tag)
     properties = {"__PID": tag.producer, "__SEQ": str(tag.sequence)}
     if tag.stream:

@@ -1,4 +1,4 @@
-"""How old what is applied here may be: reads of bounded staleness, on any replica.
+"""The age of the state applied here: reads of bounded staleness, on any replica.
 
     asked at 10.0 ─► ReadIndex ─► applied up to it at 10.3: what was acknowledged by 10.0 is here
     a read at 10.9 that may be 1 s old needs no round; one at 11.1 does, and begins another second

@@ -1,4 +1,4 @@
-"""Proposals whose outcome is not known yet, in the order of their entries (S8).
+"""Proposals without a known outcome yet, in the order of their entries (S8).
 
     appended ─┬─► committed and applied ─────────────────────────► done(None)
               ├─► its leadership ends; whoever leads next may commit the very same entries:
@@ -65,7 +65,7 @@ class Pending:
             self.deadline = now + self._wait_max
 
     def expire(self, now: float) -> None:
-        """Give up what a leadership left that has ended long ago."""
+        """Give up proposals of a leadership that ended long ago: their outcome stays unknown."""
         if now < self.deadline:
             return
         self.deadline = _NEVER

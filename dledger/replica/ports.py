@@ -1,4 +1,4 @@
-"""What a replica and its surroundings ask of each other.
+"""The ports between a replica and its surroundings.
 
 Proposal       bodies that want to be entries, and how it ended
 StateMachine   what the log is for
@@ -44,7 +44,7 @@ class Proposal:
 
 
 class StateMachine(Protocol):
-    """What the log is for. Called on the replica's thread; must not block."""
+    """The state machine of the log. Called on the replica's thread; must not block."""
 
     def apply(self, first: Index, last: Index) -> None:
         """Entries `first`..`last` are committed; called in order, each index once per process."""
@@ -75,7 +75,7 @@ class Configurations(Protocol):
 
 
 class NoConfigurations:
-    """A group that never changes: nothing is found, noted or written."""
+    """A group that never changes: without configuration entries."""
 
     entries: Sequence[ConfigurationEntry] = ()
 
@@ -90,7 +90,7 @@ class NoConfigurations:
 
 
 class Ports(Protocol):
-    """What the shell does for a replica."""
+    """The shell's services for a replica: sending, disk work, news of the group."""
 
     def send(self, to: NodeId, message: Message) -> None:
         """Queue for the peer, on the link of its kind; may drop, never blocks."""

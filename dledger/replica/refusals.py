@@ -1,4 +1,4 @@
-"""Why a replica does not do what it was asked: the rules' reasons as errors with a sentence."""
+"""The rules' reasons for a refused call, as errors with a sentence."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _refuse_size(proposal: Proposal, smallest: int, largest: int, size_max: int)
 def change_refusal(
     reason: Reason, leader: NodeId | None, failure: NodeFailed | None
 ) -> DledgerError:
-    """Why a change of the group was not made, or what is not known of it."""
+    """The error for a change of the group that was refused, or has an unknown outcome."""
     if reason is Reason.TERM_CHANGED:
         return OutcomeUnknown(
             "leadership ended before the change of the group was known to be committed; "
@@ -76,7 +76,7 @@ def change_refusal(
 
 
 def refusal(reason: Reason, leader: NodeId | None, failure: NodeFailed | None) -> DledgerError:
-    """`leader`: who leads, as far as is known; `failure`: why this replica stopped, if it did."""
+    """The error of a refused call. `leader`: None if unknown; `failure`: of this replica."""
     match reason:
         case Reason.NOT_LEADER:
             return NotLeader(leader)

@@ -135,7 +135,7 @@ class Replica:
         self._pump()
 
     def receive(self, message: Message, now: float) -> None:
-        """A peer's message. Raises RangeRejected when its bytes are not what they claim to be.
+        """Take a peer's message. Raises RangeRejected when the bytes of its range are invalid.
 
         Then nothing happened here; the shell closes the connection that it came on.
         """
@@ -194,7 +194,7 @@ class Replica:
             raise refused
 
     def read_index(self, ready: Ready, now: float, staleness: float = 0.0) -> None:
-        """Call `ready(None)` when a linearizable read may be served from what is applied here.
+        """Call `ready(None)` when a linearizable read may be served from the applied state.
 
         Or one that misses at most what was acknowledged in the last `staleness` seconds.
         """
@@ -254,7 +254,7 @@ class Replica:
         self._pump()
 
     def tend(self, now: float) -> float:
-        """Mend what is damaged and look for more; when this is due again, in the caller's seconds.
+        """Repair damage and look for more; return when this is due again, in the caller's seconds.
 
         Call it once after `start`, when it is due and after each `sync_done` of kind "mend".
         """
@@ -275,7 +275,7 @@ class Replica:
         return due if mark is None or mark > due else mark
 
     def stop(self, now: float) -> None:
-        """Leave on purpose: callers are told, nobody is sent anything, no new disk work is begun.
+        """Leave on purpose: answer the callers, send no messages, begin no new disk work.
 
         Work under way ends by `sync_done`; then the storage is closed, or let go if `disk_refused`.
         """
@@ -308,7 +308,7 @@ class Replica:
             self._pump()
 
     def _run(self, effects: list[fx.Effect]) -> None:
-        """Carry effects out in order; what they cause is carried out behind them."""
+        """Carry effects out in order; effects that they cause come behind them."""
         queue, rules = self._effects, self._RULES
         queue.extend(effects)
         if self._running:
@@ -344,7 +344,7 @@ class Replica:
             self._release(effect.to, message, effect.after)
 
     def _receive_snapshot(self, effect: fx.ReceiveSnapshot) -> None:
-        """One chunk at a time; the leader sends again what finds another one under way."""
+        """Keep one chunk at a time; the leader sends a chunk again that came during another one."""
         if self.prefix is not None and not self._disk.is_busy("snapshot"):
             self._disk.start("snapshot", self.prefix.begin_receive(effect.message))
 
@@ -354,7 +354,8 @@ class Replica:
         self._state_taken(effect.anchor.index)
 
     def _state_taken(self, index: Index) -> None:
-        """Another's, up to there: what it is made of was not compared with what waits here."""
+        """A peer's state up to `index` was taken: proposals that wait here end as unknown, since
+        the state's entries were not compared with them."""
         self._pending.cut_after(NO_INDEX)
         self.applied = index
         self._waiting_reads.serve(index)

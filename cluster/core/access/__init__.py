@@ -1,1 +1,1 @@
-"""Who may do what: accounts, signatures, permissions. See README.md."""
+"""Access control: accounts, signatures, permissions. See README.md."""

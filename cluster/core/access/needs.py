@@ -1,4 +1,4 @@
-"""What a request needs its sender to be allowed, and how it is said beside each request function.
+"""Permissions that a request needs, as declared beside each request function.
 
     publish     PUB of a topic                    consume     SUB of a topic
     know        PUB or SUB of a topic             groups      SUB of a consumer group

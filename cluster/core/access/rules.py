@@ -13,12 +13,12 @@ from cluster.core.access.signature import ACCESS_KEY, SIGNATURE, is_signature, s
 
 
 class Denied(Exception):
-    """The sender may not do this; the sentence says what is missing."""
+    """The sender may not do this; the sentence names the missing permission."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who sent a request. Without an account and not `may_all`: nobody, who may do nothing.
+    """The sender of a request. Without an account and without `may_all` it has no permission.
 
     `host`: where the request comes from, "" when that does not matter.
     """
@@ -132,7 +132,7 @@ def _check_signature(
 
 
 def claimed(accounts: Accounts, host: str, key: str) -> Caller:
-    """The caller with that key, whose signature was checked before."""
+    """The caller with that access key, after a check of its signature."""
     if any(fits(host) for fits in accounts.white):
         return ANYBODY
     account = accounts.by_key.get(key)

@@ -38,7 +38,7 @@ _SEAL = re.compile(r"sealed1:([0-9]{6}):([0-9]{13}):([0-9a-f]{24}):([0-9a-f]{32}
 
 
 class Seal(NamedTuple):
-    """What a seal says. `stamp_ms`: of the client's clock; `form`: FORM_SIZE bytes."""
+    """The values of a seal. `stamp_ms`: of the client's clock; `form`: FORM_SIZE bytes."""
 
     code: int
     stamp_ms: int
@@ -56,7 +56,7 @@ def make_seal(code: int, ext: Mapping[str, str], body_size: int, stamp_ms: int, 
 
 
 def read_seal(ext: Mapping[str, str]) -> Seal | None:
-    """What the field says; None where there is none, or something else in its place."""
+    """The seal of the field; None without the field, or when its text is no seal."""
     found = _SEAL.fullmatch(ext.get(SEAL, ""))
     if found is None:
         return None
@@ -89,7 +89,7 @@ def form_of(ext: Mapping[str, str], body_size: int) -> bytes:
 
 
 def form_part(names: Iterable[str], ext: Mapping[str, str]) -> bytes:
-    """What the form is a digest of, for fields that follow one another in it."""
+    """The input of the form's digest for these fields, in order."""
     return b"".join(field_form(name, len(ext[name].encode())) for name in names)
 
 

@@ -1,4 +1,4 @@
-"""What a request's signature covers, and how it is made (docs/spec/remoting.md 4.10).
+"""The content and the making of a request's signature (docs/spec/remoting.md 4.10).
 
     content    the values of all fields but Signature, in byte order of their names, joined by
                nothing, then the body
@@ -26,7 +26,7 @@ def sign(ext: Mapping[str, str], body: bytes, secret_key: str, version: int = 1 
 
 
 def signed_content(ext: Mapping[str, str], body: bytes, version: int) -> bytes:
-    """What the signature of a request from a client of that version covers."""
+    """The bytes that the signature of a request covers, for a client of that version."""
     names = sorted(
         (name for name in ext if name != SIGNATURE and not _left_out(name, version)),
         key=str.encode,

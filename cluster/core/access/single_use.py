@@ -102,11 +102,11 @@ class SealNotOfNow(Exception):
 
 
 class WindowFull(Exception):
-    """No signature can be remembered now, so nothing that changes anything is served."""
+    """No more signatures can be remembered now, so requests that change state are refused."""
 
 
 class _Use(NamedTuple):
-    """What a signature was first seen on."""
+    """The request that a signature was first seen on."""
 
     at: float
     code: int
@@ -116,7 +116,7 @@ class _Use(NamedTuple):
 
 
 class SignatureWindow:
-    """Signatures that were right, and what each was first used for."""
+    """Valid signatures, each with the request that it was first used for."""
 
     def __init__(
         self,

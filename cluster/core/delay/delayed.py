@@ -59,7 +59,7 @@ class Waiting(NamedTuple):
 
 
 class DelayedTable:
-    """See the module's text. `topics` is what a `DeferredFold` has."""
+    """The delayed messages that wait; see the module's text. `topics`: as in `DeferredFold`."""
 
     topics = frozenset({_SCHEDULE, _TIMER})
 
@@ -89,7 +89,7 @@ class DelayedTable:
             self._add(record.physical_offset, waiting)
 
     def settled(self, origin: int, record: ScannedRecord) -> None:
-        """The first outcome in log order finds it; a second one finds nothing."""
+        """End the wait of the message at `origin`, if it still waits: the first outcome counts."""
         if self._waiting.pop(origin, None) is not None:
             self.changes += 1
 
@@ -127,7 +127,7 @@ class DelayedTable:
     # -- the leader --------------------------------------------------------------------------------
 
     def next_due_ms(self, now_ms: int) -> int | None:
-        """When the next delivery is due, `now_ms` at the earliest; None when nothing waits."""
+        """Time of the next due delivery, `now_ms` at the earliest; None when no message waits."""
         heads = [self._head_due_ms(level, now_ms) for level in range(len(self._heaps))]
         return min((head for head in heads if head is not None), default=None)
 
@@ -146,7 +146,7 @@ class DelayedTable:
         return found
 
     def put_back(self, positions: Iterable[int]) -> None:
-        """These were taken and not delivered: whatever of them still waits may be taken again."""
+        """Let messages be taken again that were taken, not delivered, and still wait."""
         for position in positions:
             row = self._waiting.get(position)
             if row is not None:
@@ -188,7 +188,7 @@ class DelayedTable:
         return wheel_time_ms(min(dues, default=NEVER_MS))
 
     def first_waiting(self) -> int | None:
-        """Lowest address of a record whose time has not come."""
+        """Lowest address of a record that still waits, or None."""
         return min(self._waiting, default=None)
 
     def to_checkpoint(self) -> str:

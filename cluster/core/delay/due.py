@@ -1,4 +1,4 @@
-"""When a message is to be delivered: what its properties ask for (docs/spec/store.md 7.1, 7.2).
+"""The delivery time of a message, by its properties (docs/spec/store.md 7.1, 7.2).
 
     DELAY 1..18                         a level; above the last one: the last one; wins over TIMER_*
     TIMER_DELAY_SEC, TIMER_DELAY_MS     so long after it was stored
@@ -32,7 +32,7 @@ _DIGITS_MAX = 15  # of any time in ms until the year 33658, so that sums stay sm
 
 
 class DelayNotReadable(Exception):
-    """A property that asks for a delay says nothing that could be one; `name` is the property."""
+    """A delay property has a value that is no whole number; `name` is the property."""
 
     def __init__(self, name: bytes, value: bytes) -> None:
         self.name = name.decode()
@@ -50,7 +50,7 @@ class Delay(NamedTuple):
 
 
 def wanted_delay(properties: bytes, levels: DelayLevels, store_ms: int) -> Delay:
-    """What a message asks for that is stored at `store_ms`. Raises DelayNotReadable."""
+    """The delay that a message stored at `store_ms` asks for. Raises DelayNotReadable."""
     level = _number(properties, _DELAY)
     if level is not None and level > 0:
         return Delay(levels.clamp(level), NO_TIMER)
@@ -58,7 +58,7 @@ def wanted_delay(properties: bytes, levels: DelayLevels, store_ms: int) -> Delay
 
 
 def timer_due_ms(properties: bytes, store_ms: int) -> int:
-    """Due time of a timer message, NO_TIMER when nothing asks for one. Raises DelayNotReadable."""
+    """Due time of a timer message, NO_TIMER without a timer property. Raises DelayNotReadable."""
     for name, unit_ms, is_relative in _TIMERS:
         number = _number(properties, name)
         if number is not None:
@@ -67,7 +67,7 @@ def timer_due_ms(properties: bytes, store_ms: int) -> int:
 
 
 def level_due_ms(properties: bytes, levels: DelayLevels, store_ms: int) -> Delay:
-    """Level and due time of a record of the schedule topic, whatever its properties say."""
+    """Level and due time of a record of the schedule topic, also with unreadable properties."""
     try:
         level = _number(properties, _DELAY) or 0
     except DelayNotReadable:

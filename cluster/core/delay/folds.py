@@ -1,4 +1,4 @@
-"""Who waits, and whom the log has settled: a fold over committed records (R17).
+"""Deferred messages that wait, and their outcomes: a fold over committed records (R17).
 
 Source: docs/spec/store.md 7.
 
@@ -57,7 +57,7 @@ class Placed(Protocol):
 
 
 def real_place(record: Placed) -> RealPlace:
-    """REAL_TOPIC and REAL_QID of a deferred record; its own place when they say nothing usable."""
+    """REAL_TOPIC and REAL_QID of a deferred record; its own place when they are unusable."""
     if record.topic not in DEFERRED_TOPICS:
         return RealPlace(record.topic, record.queue_id)
     topic = find_property(record.properties, _REAL_TOPIC)
@@ -68,7 +68,7 @@ def real_place(record: Placed) -> RealPlace:
 
 
 class DeferredFold(Protocol):
-    """One kind of waiting message. `topics`: whose records it wants to see deferred.
+    """One kind of waiting message. `topics`: topics with records that it defers.
 
     A function of the log: same records, same state. `origin` is 0 or the address of the deferred
     record that this one stands for.
@@ -79,7 +79,7 @@ class DeferredFold(Protocol):
     def deferred(self, record: ScannedRecord, origin: int) -> None: ...
 
     def settled(self, origin: int, record: ScannedRecord) -> None:
-        """`record` is an outcome of what is deferred at `origin`, if that waits here at all."""
+        """`record` is an outcome of the record deferred at `origin`, if that one waits here."""
         ...
 
     def first_waiting(self) -> int | None:

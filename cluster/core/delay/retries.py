@@ -1,4 +1,4 @@
-"""What a consumer could not handle: comes again later, or is kept apart (docs/spec/store.md 7.6).
+"""Messages that a consumer failed on: retried later, or kept apart (docs/spec/store.md 7.6).
 
 message, group ─► again: %RETRY%group after level 3 + times tried (10 s, 30 s, … 2 h)
                └► dead:  %DLQ%group, once it was tried often enough, or the client says so
@@ -40,7 +40,7 @@ def times_max(group: Mapping[str, Any], asked: int | None) -> int:
 def plan_retry(
     pieces: Pieces, group: str, delay_level: int, retry_times_max: int, origin_id: str
 ) -> Retry:
-    """What becomes of a message that comes back (36). `origin_id`: its message id.
+    """The plan for a message that comes back (36). `origin_id`: its message id.
 
     `delay_level` of the client: 0 the broker's own, below 0: do not try again.
     """
