@@ -21,6 +21,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import gc
 import importlib
 import json
 import os
@@ -42,6 +43,12 @@ ROOT = Path(__file__).resolve().parent.parent
 _REQUEST_BYTES_MAX = 1 << 17
 #: A process of these that is forked has Python's start and a second of imports behind it.
 STARTED = ("cluster.local.node_main", "cluster.local.nameserver_main")
+#: What a node imports while it starts its admin HTTP (node_admin.py), behind all else.
+_OF_A_RUNNING_NODE = (
+    "cluster.broker.admin.admin_http",
+    "cluster.console.http",
+    "cluster.metrics.collector",
+)
 _STARTING = frozenset({"up", "member", "demo"})  # commands that may start these
 END_SECONDS_MAX = 30.0  # a command that a test left running keeps its forker
 _STDIN_BYTES_MAX = 1 << 16  # what a pipe holds: it is filled before the command is there to read
@@ -327,12 +334,17 @@ if __name__ == "__main__":
     descriptor, name, how = sys.argv[1:]
     module = importlib.import_module(name)
     if name == "cluster.local.node_main":
-        importlib.import_module("cluster.broker.admin.admin_http")  # a node does, once it runs
+        for used in _OF_A_RUNNING_NODE:
+            importlib.import_module(used)
+        accel = importlib.import_module("commitlog.records.accel")
+        accel.load()
+        accel.unload()  # a node loads it by itself, in no time now
     if name == "cluster.cli" and how == "warm":
         from cluster.commands.registry import COMMANDS
 
         for command in COMMANDS.values():
             importlib.import_module(command.target.partition(":")[0])
+    gc.freeze()  # a process that is forked does not look through what is here already
     assert module.__file__ is not None
     sys.argv = [module.__file__, *_fork_for_each(socket.socket(fileno=int(descriptor)))]
     # What click calls the program by.
