@@ -81,7 +81,7 @@ class Driver:
         clock: Clock | None = None,
         owned: Owned | None = None,
     ) -> None:
-        """`owned`: of whoever runs the driver, which is told of mistakes from now on."""
+        """`owned`: of the driver's owner; mistakes are reported to it from now on."""
         config.validate()
         self.owned = owned or Owned(self._died)
         self.owned.died = self._died

@@ -145,7 +145,7 @@ def open_folder(
     applied: Index = NO_INDEX,
     noop_body: Callable[[Term], Buffer] | None = None,
 ) -> Parts:
-    """Open and recover the folder; what a `Driver` needs.
+    """Open and recover the folder; return the parts of a `Driver`.
 
     Raises ValueError, NotFormatted, WrongIdentity, StoreLocked, HardStateLost, LogDamaged,
     StoreLayoutError, OSError.

@@ -1,4 +1,4 @@
-"""Where the next pop of a queue begins: a leader's own, ahead of what is applied (R9).
+"""Cursors: where a leader begins the next pop of a queue, ahead of the applied state (R9).
 
     next     first offset that nobody was given in this leadership
     logged   what the log says, or will say once what is on its way is applied
@@ -32,7 +32,7 @@ class Cursor:
         self.pending -= 1
 
     def rewind(self, start: int, logged: int) -> None:
-        """What was taken from `start` on was certainly not logged: it is given again."""
+        """Give messages from `start` on again: their taking was certainly not logged."""
         self.next, self.logged = min(self.next, start), min(self.logged, logged)
 
 

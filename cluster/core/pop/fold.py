@@ -1,4 +1,4 @@
-"""Everything that pops leave in the log → who holds what, and how far each group is.
+"""Folds the records of pops in the log: held messages, and each group's offset.
 
     record of the revive log ─► HeldTable · OrderTable · the group's offset
     record with an origin    ─► a message stored again for a retry: done with at its checkpoint
@@ -96,7 +96,7 @@ class PopFold:
         self.ordered.delete_group(group)
 
     def first_waiting(self) -> int | None:
-        """None: what is held is in the table; its messages expire as those of any queue do."""
+        """None: the table has the held messages, which expire as those of any queue do."""
         return None
 
     def to_checkpoint(self) -> dict[str, Any]:

@@ -58,7 +58,7 @@ class Handle:
 
 
 def read_handle(text: str) -> Handle:
-    """Raises ValueError saying what is wrong."""
+    """The receipt handle in `text`. Raises ValueError with the reason when it is none."""
     parts = text.split(" ")
     if not 7 <= len(parts) <= 8:
         raise ValueError(f"a handle has 7 or 8 parts, not {len(parts)}")

@@ -25,7 +25,7 @@ UNACKED_MAX: Final = 10_000
 
 @dataclass(slots=True)
 class Held:
-    """One checkpoint and what is left of it: all that a checkpoint of the state keeps."""
+    """One pop's checkpoint and its unacknowledged offsets, as the state's checkpoints keep it."""
 
     place: Place
     start: int
@@ -39,7 +39,7 @@ class Held:
 
     @property
     def key(self) -> tuple[Place, int, int]:
-        """What its handles say. Two may be alike: taken from one place in the same ms."""
+        """The key that its handles hold. Two pops of one place in the same ms share it."""
         return self.place, self.start, self.pop_ms
 
 
@@ -67,7 +67,7 @@ class HeldTable:
         heapq.heappush(self._due, (held.due_ms, address))
 
     def done(self, address: int, offsets: Iterable[int]) -> None:
-        """The first one counts; what is done with already, or not known, changes nothing."""
+        """Mark offsets of a pop as acknowledged; unknown or acknowledged ones are ignored."""
         held = self._rows.get(address)
         if held is None:
             return
@@ -80,7 +80,7 @@ class HeldTable:
             self._forget(address)
 
     def delete_group(self, group: str) -> None:
-        """The group is no more: nobody is owed anything."""
+        """Drop all held messages of a deleted group."""
         for address, held in list(self._rows.items()):
             if held.place.group == group:
                 self.done(address, tuple(held.left))
@@ -116,7 +116,7 @@ class HeldTable:
         return self._due[0][0] if self._due else None
 
     def take_due(self, now_ms: int, count_max: int) -> list[int]:
-        """Addresses whose time is over; none is given again before `put_back`."""
+        """Addresses of pops after their invisible time; none is given again before `put_back`."""
         found: list[int] = []
         while len(found) < count_max:
             due_ms = self.next_due_ms()
@@ -126,14 +126,14 @@ class HeldTable:
         return found
 
     def put_back(self, addresses: Iterable[int], not_before_ms: int = 0) -> None:
-        """They were taken and are not done with: whatever is left of them is due again."""
+        """Make pops due again that were taken by `take_due` and still hold messages."""
         for address in addresses:
             held = self._rows.get(address)
             if held is not None:
                 heapq.heappush(self._due, (max(held.due_ms, not_before_ms), address))
 
     def begin(self) -> None:
-        """A leadership begins: what an earlier one took and did not finish is due again."""
+        """A leadership begins: pops that an earlier one took and did not finish are due again."""
         self._due = [(held.due_ms, address) for address, held in self._rows.items()]
         heapq.heapify(self._due)
 

@@ -1,4 +1,4 @@
-"""What a leader has proposed about messages and queues that is not applied yet (R9).
+"""Proposals of a leader about messages and queues that are not applied yet (R9).
 
 An acknowledgement that is on its way must not be overtaken by the timer that gives the message
 again, nor a message be hidden twice, nor an ordered queue be opened meanwhile.
@@ -26,7 +26,7 @@ class InFlight(Generic[Key]):
         return len(self._counts)
 
     def begin(self, keys: Iterable[Key]) -> int:
-        """They are proposed; give what this returns to `done`."""
+        """Note that `keys` are proposed; give the returned epoch to `done`."""
         for key in keys:
             self._counts[key] = self._counts.get(key, 0) + 1
         return self._epoch

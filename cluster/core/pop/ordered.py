@@ -1,4 +1,4 @@
-"""Ordered pops: what a group was given of a queue, and whether more may be given (a fold).
+"""Ordered pops: messages given to a group of a queue, and whether more may be given (a fold).
 
 A queue is blocked while one of the messages given last is neither acknowledged nor visible again.
 Then the same messages are given once more, and how often that happened is told with each. The
@@ -23,7 +23,7 @@ from cluster.core.pop.records import (
 
 @dataclass(slots=True)
 class OrderRow:
-    """What was given last. `counts`: how often before, where that is not 0.
+    """The messages given last. `counts`: how often before, where that is not 0.
 
     Of `taken` all but how the group's offset moved then: a checkpoint keeps no more.
     """
@@ -91,7 +91,7 @@ class OrderTable:
             self.changes += 1
 
     def blocked_until_ms(self, place: Place, attempt: str, now_ms: int) -> int:
-        """Until when nothing is given from this queue; 0 when something may be now."""
+        """Time until which this queue gives no message; 0 when it may give one now."""
         row = self._rows.get(place)
         if row is None or (attempt and attempt == row.taken.attempt):
             return 0

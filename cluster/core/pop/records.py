@@ -1,4 +1,4 @@
-"""Records of the revive log: what was taken, acknowledged, hidden for longer (RocketMQ's shapes).
+"""Records of the revive log: pops, acknowledgements, longer invisible times (RocketMQ's shapes).
 
     TAGS    body (JSON, sorted keys)
     ck      {"bm":0,"bn":broker,"c":group,"d":[offset - start, …],"fr":from,"it":ms,"n":count,
@@ -61,7 +61,7 @@ class Acked:
 
 @dataclass(frozen=True, slots=True)
 class OrderTaken:
-    """Messages of one queue in order; nothing more is given before they are acknowledged."""
+    """Messages of one queue in order; no more are given before these are acknowledged."""
 
     place: Place
     pop_ms: int
