@@ -389,10 +389,7 @@ def _as_inner_batch(message: Message, count: int, first_offset: int) -> Message:
 
 
 def _check_message(message: Message) -> None:
-    """Check topic, queue id and body. Topics and queue ids name folders: they must stay inside.
-
-    Raises StoreUsageError.
-    """
+    """Topics and queue ids name folders: refuse those that lead out. Raises StoreUsageError."""
     check_topic(message.topic)
     check_stored_topic(message.topic)
     if message.queue_id < 0:
