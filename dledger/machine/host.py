@@ -62,13 +62,14 @@ class Host(Lifetime):
         self._parts = parts
 
     async def close(self) -> None:
-        """Close the groups that are open, then the port; a second call has no effect.
+        """Close the port and the groups that are open; a second call has no effect.
 
         Raises the first NodeFailed of a group whose disk does not come back, when all are closed.
         """
         parts, self._parts = self._parts, None
         if parts is None:
             return
+        await parts.port.close()  # first, else peers would be refused group by group, and told so
         opened, self._opened = self._opened, {}
         failures: list[NodeFailed] = []
         for one in opened.values():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -97,6 +98,24 @@ async def test_a_host_that_goes_and_comes_back(hosts: Hosts) -> None:
         back = Adder()
         node = await hosts.open_on(gone, name, back)
         assert await node.propose(1) == 3
+
+
+async def test_a_host_that_closes_hears_no_caller_meanwhile(
+    hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else peers would be refused group by group, and its log would say so."""
+    node, refused = await hosts.open_on("n0", "a", Adder()), list[bool]()
+    close = node.close
+
+    async def closing() -> None:
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection(*hosts.configs["n0"].peers["n0"])
+        refused.append(True)
+        await close()
+
+    monkeypatch.setattr(node, "close", closing)
+    await hosts.stop("n0")
+    assert refused == [True]
 
 
 async def test_a_group_that_a_host_does_not_run_is_refused(
