@@ -31,7 +31,7 @@ import secrets
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -75,9 +75,9 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
         given = replace(given, windows=(given.windows,))
     with tempfile.TemporaryDirectory(prefix="embed-bench-", dir=given.folder or None) as name:
         limits = measure(Path(name))
-        with _group(Path(name), given) as nodes:
-            leader = _wait_for_leader(nodes)
-            windows = [_load(nodes, leader, window, given) for window in given.windows]
+        with group(Path(name), own_node(given)) as nodes:
+            leader = wait_for_leader(nodes)
+            windows = [load(nodes, leader, window, given) for window in given.windows]
     return _judge(given, limits, windows)
 
 
@@ -106,24 +106,26 @@ def _judge(
     return result
 
 
-class _Node:
-    """One child process: a command line in, an answer line out."""
+class Node:
+    """One child process: a command line in, an answer line out. `command`: how it is started."""
 
-    def __init__(self, name: str, config: dict[str, Any]) -> None:
+    def __init__(self, name: str, command: Sequence[str]) -> None:
         self.name = name
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "cluster.bench.embed_node", json.dumps(config)],
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
 
     def tell(self, **command: Any) -> None:
+        """Send a line without waiting for its answer."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(command) + "\n")
         self._process.stdin.flush()
 
     def hear(self) -> dict[str, Any]:
+        """The next answer. Raises RuntimeError when the process ended or could not do it."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -134,6 +136,7 @@ class _Node:
         return answer
 
     def ask(self, **command: Any) -> dict[str, Any]:
+        """Send a line, await its answer. Raises RuntimeError."""
         self.tell(**command)
         return self.hear()
 
@@ -152,14 +155,35 @@ class _Node:
                     pipe.close()
 
 
+Command = Callable[[dict[str, Any]], Sequence[str]]
+"""How a node with this configuration (node_id, peers, data_dir, cluster_id) is started."""
+
+
+def own_node(options: EmbedOptions, kind: str = "log") -> Command:
+    """`kind`: what is embedded, see embed_node.py."""
+
+    def command(config: dict[str, Any]) -> Sequence[str]:
+        files = {
+            "data_file_size": options.data_file_size,
+            "prewrite_zeros": options.prewrite,
+        }
+        given = {"config": config | files, "profile": options.profile, "kind": kind}
+        return [sys.executable, "-m", "cluster.bench.embed_node", json.dumps(given)]
+
+    return command
+
+
 @contextlib.contextmanager
-def _group(folder: Path, options: EmbedOptions) -> Iterator[list[_Node]]:
-    """Three processes on loopback addresses of their own (by our process id)."""
+def group(folder: Path, command: Command) -> Iterator[list[Node]]:
+    """Three processes on loopback addresses of their own (by our process id).
+
+    Raises RuntimeError when one does not start.
+    """
     number = os.getpid()
     host = f"127.{100 + number % 100}.{number // 100 % 250}"
     peers = {f"n{n}": (f"{host}.{n + 1}", PORT) for n in range(NODES)}
     cluster_id = secrets.token_hex(8)
-    nodes: list[_Node] = []
+    nodes: list[Node] = []
     try:
         for name in peers:
             config = {
@@ -167,10 +191,8 @@ def _group(folder: Path, options: EmbedOptions) -> Iterator[list[_Node]]:
                 "peers": peers,
                 "data_dir": str(folder / name),
                 "cluster_id": cluster_id,
-                "data_file_size": options.data_file_size,
-                "prewrite_zeros": options.prewrite,
             }
-            nodes.append(_Node(name, {"config": config, "profile": options.profile}))
+            nodes.append(Node(name, command(config)))
         for node in nodes:
             node.hear()  # it has started
         yield nodes
@@ -179,7 +201,8 @@ def _group(folder: Path, options: EmbedOptions) -> Iterator[list[_Node]]:
             node.stop()
 
 
-def _wait_for_leader(nodes: list[_Node]) -> _Node:
+def wait_for_leader(nodes: list[Node]) -> Node:
+    """The one that all of them name. Raises RuntimeError."""
     for node in nodes:
         node.tell(do="leader", seconds=_READY_SECONDS_MAX)
     names = {node.hear()["leader"] for node in nodes}
@@ -187,18 +210,18 @@ def _wait_for_leader(nodes: list[_Node]) -> _Node:
     return next(node for node in nodes if node.name == name)
 
 
-def _load(nodes: list[_Node], leader: _Node, window: int, options: EmbedOptions) -> dict[str, Any]:
-    """One window: warm up, then measure; CPU of everybody over the measured span."""
+def load(nodes: list[Node], at: Node, window: int, options: EmbedOptions) -> dict[str, Any]:
+    """One window: node `at` warms up, then measures; CPU of all nodes over the measured span."""
     common = {"window": window, "body_size": options.body_size}
-    leader.ask(do="load", seconds=options.warm_up_seconds, **common)
+    at.ask(do="load", seconds=options.warm_up_seconds, **common)
     before = {node.name: node.ask(do="cpu")["cpu_seconds"] for node in nodes}
-    answer = leader.ask(do="load", seconds=options.seconds, **common)
+    answer = at.ask(do="load", seconds=options.seconds, **common)
     after = {node.name: node.ask(do="cpu")["cpu_seconds"] for node in nodes}
     used = {name: (after[name] - before[name]) * 1e6 / answer["entries"] for name in after}
-    followers = [used[node.name] for node in nodes if node is not leader]
+    followers = [used[node.name] for node in nodes if node is not at]
     return {
         "window": window,
         **answer,
-        "leader_cpu_us": used[leader.name],
+        "leader_cpu_us": used[at.name],
         "follower_cpu_us": sum(followers) / len(followers),
     }

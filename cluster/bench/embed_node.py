@@ -1,43 +1,77 @@
-"""One node of `dledger bench embed`: a replica that does what its parent's lines say."""
+"""One node of `dledger bench embed`: a replica that does what its parent's lines say.
+
+kind "log"       ReplicatedLog.append, in the leader
+kind "machine"   ReplicatedNode.propose with a counter's result, in any node
+kind "dict"      ReplicatedDict.set, by as many tasks as are in flight, in any node
+"""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import cProfile
+import itertools
 import json
 import os
 import sys
 import time
 from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from cluster.bench.disk import percentile
-from dledger import DledgerError, RaftConfig, ReplicatedLog
+from dledger import (
+    DledgerError,
+    Entry,
+    RaftConfig,
+    ReplicatedLog,
+    ReplicatedNode,
+    ReplicatedStateMachine,
+)
+from dledger.objects.dictionary import ReplicatedDict
 from dledger.runtime.loop import run
 
 #: Different random bodies: enough that nothing on the way could profit from repetition.
 _BODIES = 4096
 
 
-async def keep_in_flight(
-    log: ReplicatedLog, window: int, body_size: int, seconds: float
-) -> tuple[list[float], float]:
-    """Keep `window` entries in flight; latency of each, and how long it all took, in seconds.
+class Embedded(Protocol):
+    """What is embedded, by kind."""
 
-    Entries are answered in the order of their appends, so the oldest one is waited for, and all
-    that were answered with it are replaced in one go.
+    async def leader(self, seconds_max: float) -> str:
+        """Name of the node that leads and takes entries. Raises TimeoutError."""
+        ...
+
+    async def keep_in_flight(
+        self, window: int, bodies: Sequence[bytes], seconds: float
+    ) -> tuple[list[float], float]:
+        """Keep `window` entries in flight; latency of each, and how long it all took, in seconds.
+
+        Raises DledgerError.
+        """
+        ...
+
+
+async def in_one_task(
+    send: Callable[[bytes], asyncio.Future[Any]],
+    window: int,
+    bodies: Sequence[bytes],
+    seconds: float,
+) -> tuple[list[float], float]:
+    """As `Embedded.keep_in_flight`, by one task, with a call that answers by a future.
+
+    Entries are answered in the order of their calls, so the oldest one is waited for, and all that
+    were answered with it are replaced in one go.
     """
-    block = os.urandom(body_size * _BODIES)
-    bodies = [block[at : at + body_size] for at in range(0, len(block), body_size)]
     pending: deque[tuple[float, asyncio.Future[Any]]] = deque()
     latencies: list[float] = []
-    clock, append = time.perf_counter, log.append
+    clock = time.perf_counter
     begun = now = clock()
     end, number = begun + seconds, 0
     while now < end or pending:
         while now < end and len(pending) < window:
-            pending.append((now, append(bodies[number % _BODIES])))
+            pending.append((now, send(bodies[number % _BODIES])))
             number += 1
         await pending[0][1]
         now = clock()
@@ -48,10 +82,138 @@ async def keep_in_flight(
     return latencies, clock() - begun
 
 
-async def load(log: ReplicatedLog, command: dict[str, Any]) -> dict[str, Any]:
+async def in_tasks(
+    send: Callable[[int, bytes], Awaitable[Any]],
+    window: int,
+    bodies: Sequence[bytes],
+    seconds: float,
+) -> tuple[list[float], float]:
+    """As `Embedded.keep_in_flight`, by `window` tasks with one entry each, as people write it.
+
+    `send` is given a number below 4096, too.
+    """
+    latencies: list[float] = []
+    clock = time.perf_counter
+    begun = clock()
+    numbers = itertools.count()
+
+    async def one() -> None:
+        while (started := clock()) < begun + seconds:
+            number = next(numbers) % _BODIES
+            await send(number, bodies[number])
+            latencies.append(clock() - started)
+
+    await asyncio.gather(*(one() for _ in range(window)))
+    return latencies, clock() - begun
+
+
+class Log:
+    """`ReplicatedLog.append` in the leader."""
+
+    def __init__(self, log: ReplicatedLog) -> None:
+        self._log = log
+
+    async def leader(self, seconds_max: float) -> str:
+        """See `Embedded`."""
+        async with asyncio.timeout(seconds_max):
+            while True:  # until the timeout
+                name = await self._log.wait_for_leader()
+                if name != self._log.config.node_id:
+                    return name
+                try:
+                    await self._log.append(b"ready")
+                except DledgerError:
+                    await asyncio.sleep(0.01)
+                else:
+                    return name
+
+    async def keep_in_flight(
+        self, window: int, bodies: Sequence[bytes], seconds: float
+    ) -> tuple[list[float], float]:
+        """See `Embedded`."""
+        return await in_one_task(self._log.append, window, bodies, seconds)
+
+
+class Counter(ReplicatedStateMachine[bytes, int]):
+    """Its result is how many commands there were."""
+
+    def __init__(self) -> None:
+        self.applied = 0
+
+    def apply(self, entry: Entry[bytes]) -> int:
+        self.applied += 1
+        return self.applied
+
+    def encode(self, command: bytes) -> bytes:
+        return command
+
+    def decode(self, data: bytes) -> bytes:
+        return data
+
+
+class Machine:
+    """`ReplicatedNode.propose` of `Counter`, in any node, with results."""
+
+    def __init__(self, node: ReplicatedNode[bytes, int]) -> None:
+        self._node = node
+
+    async def leader(self, seconds_max: float) -> str:
+        """See `Embedded`."""
+        return await _leader_of(self._node, lambda: self._node.propose(b"ready"), seconds_max)
+
+    async def keep_in_flight(
+        self, window: int, bodies: Sequence[bytes], seconds: float
+    ) -> tuple[list[float], float]:
+        """See `Embedded`."""
+        return await in_one_task(self._node.propose, window, bodies, seconds)
+
+
+class Dictionary:
+    """`ReplicatedDict.set` in any node; values are text."""
+
+    def __init__(self, values: ReplicatedDict[str]) -> None:
+        self._values = values
+
+    async def leader(self, seconds_max: float) -> str:
+        """See `Embedded`."""
+        values = self._values
+        return await _leader_of(values.node, lambda: values.set("ready", "yes"), seconds_max)
+
+    async def keep_in_flight(
+        self, window: int, bodies: Sequence[bytes], seconds: float
+    ) -> tuple[list[float], float]:
+        """See `Embedded`."""
+        texts = [as_text(body) for body in bodies]
+
+        def send(number: int, _: bytes) -> Awaitable[Any]:
+            return self._values.set(f"key-{number}", texts[number])
+
+        return await in_tasks(send, window, bodies, seconds)
+
+
+def as_text(body: bytes) -> str:
+    """As many random characters as `body` has bytes, 6 random bits each."""
+    return base64.b64encode(body)[: len(body)].decode()
+
+
+async def _leader_of(
+    node: ReplicatedNode[Any, Any], propose: Callable[[], Awaitable[Any]], seconds_max: float
+) -> str:
+    async with asyncio.timeout(seconds_max):
+        await propose()
+        while (name := node.leader) is None:  # it was led a moment ago
+            await propose()
+        return name
+
+
+async def load(embedded: Embedded, command: dict[str, Any]) -> dict[str, Any]:
     """Answer of a "load" line."""
-    latencies, seconds = await keep_in_flight(
-        log, command["window"], command["body_size"], command["seconds"]
+    block = os.urandom(command["body_size"] * _BODIES)
+    bodies = [
+        block[at : at + command["body_size"]] for at in range(0, len(block), command["body_size"])
+    ]
+    latencies, seconds = await embedded.keep_in_flight(
+        command["window"], bodies, command["seconds"]
     )
     latencies.sort()
     return {
@@ -62,25 +224,10 @@ async def load(log: ReplicatedLog, command: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-async def leader(log: ReplicatedLog, seconds_max: float) -> dict[str, Any]:
-    """Who leads, once it takes entries; followers only look."""
-    async with asyncio.timeout(seconds_max):
-        while True:  # until the timeout
-            name = await log.wait_for_leader()
-            if name != log.config.node_id:
-                return {"leader": name}
-            try:
-                await log.append(b"ready")
-            except DledgerError:
-                await asyncio.sleep(0.01)
-            else:
-                return {"leader": name}
-
-
-async def serve(log: ReplicatedLog) -> None:
+async def serve(name: str, embedded: Embedded) -> None:
     """Lines from the parent until it says stop or goes away."""
     loop = asyncio.get_running_loop()
-    answer: dict[str, Any] = {"started": log.config.node_id}
+    answer: dict[str, Any] = {"started": name}
     while True:  # until "stop" or the end of the input
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
@@ -89,9 +236,9 @@ async def serve(log: ReplicatedLog) -> None:
         try:
             match command["do"]:
                 case "leader":
-                    answer = await leader(log, command["seconds"])
+                    answer = {"leader": await embedded.leader(command["seconds"])}
                 case "load":
-                    answer = await load(log, command)
+                    answer = await load(embedded, command)
                 case "cpu":
                     answer = {"cpu_seconds": time.process_time()}
                 case _:
@@ -100,13 +247,22 @@ async def serve(log: ReplicatedLog) -> None:
             answer = {"error": f"{type(error).__name__}: {error}"}
 
 
-async def node(config: dict[str, Any]) -> None:
+async def node(config: dict[str, Any], kind: str) -> None:
     peers = {name: (host, port) for name, (host, port) in config.pop("peers").items()}
     settings = RaftConfig(peers=peers, **config)
-    if not (Path(settings.data_dir) / "identity").exists():
-        ReplicatedLog.format(settings)
-    async with ReplicatedLog(settings) as log:
-        await serve(log)
+    create = not (Path(settings.data_dir) / "identity").exists()
+    match kind:
+        case "log":
+            if create:
+                ReplicatedLog.format(settings)
+            async with ReplicatedLog(settings) as log:
+                await serve(settings.node_id, Log(log))
+        case "machine":
+            async with ReplicatedNode(settings, Counter(), create=create) as made:
+                await serve(settings.node_id, Machine(made))
+        case _:
+            async with ReplicatedDict[str](settings, create=create) as values:
+                await serve(settings.node_id, Dictionary(values))
 
 
 def main() -> None:
@@ -114,7 +270,7 @@ def main() -> None:
     profile = cProfile.Profile() if given["profile"] else None
     if profile is not None:
         profile.enable()
-    run(node(given["config"]))
+    run(node(given["config"], given["kind"]))
     if profile is not None:
         profile.disable()
         profile.dump_stats(f"{given['profile']}.{given['config']['node_id']}")

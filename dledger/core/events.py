@@ -150,6 +150,17 @@ class ReadRequested:
 
 
 @value
+class CommitWanted:
+    """A follower waits for the commit: tell `to`, if this node leads.
+
+    Who proposed through that follower reads the result of its apply there. Else it would learn with
+    the next range or heartbeat that its entries are committed, which may be a tenth of a second.
+    """
+
+    to: NodeId
+
+
+@value
 class PeerDisconnected:
     """A connection to or from `peer` broke: messages in flight on it may be lost."""
 
@@ -174,5 +185,6 @@ Event = (
     | TransferRequested
     | MembershipRequested
     | ReadRequested
+    | CommitWanted
     | PeerDisconnected
 )

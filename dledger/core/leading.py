@@ -20,8 +20,8 @@ from dledger.core.effects import (
     SendAppend,
     WrittenAdvanced,
 )
-from dledger.core.events import AppendSent, MembershipRequested, ProposalReceived
-from dledger.core.messages import AppendReply, HeartbeatReply
+from dledger.core.events import AppendSent, CommitWanted, MembershipRequested, ProposalReceived
+from dledger.core.messages import AppendReply, Heartbeat, HeartbeatReply
 from dledger.core.progress import Mode, Progress
 from dledger.core.quorum import agreed, has_majority
 from dledger.core.span import Span
@@ -282,6 +282,16 @@ def heartbeat_due(state: State) -> bool:
         _resend(state, peer, progress)
     transfer.tick(state)
     return True
+
+
+def commit_wanted(state: State, event: CommitWanted) -> None:
+    """Repeat the last heartbeat to one follower, with the commit of now.
+
+    Its round is the last one's: an answer proves no more than one to that heartbeat, and a promise
+    in it counts from when that was sent (lease.py).
+    """
+    if state.role is _LEADER and event.to in state.progress and state.round > 0:
+        state.send(event.to, Heartbeat(state.me, state.term, state.commit, state.round))
 
 
 def is_alive(state: State, progress: Progress) -> bool:

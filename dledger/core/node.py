@@ -4,8 +4,8 @@
     node.deadline()                        when to call with TimerFired next
     node.status()                          a frozen picture for people and checkers
 
-No clock, no random source, no file, no socket: `now` and the jitter are given. One schedule of
-events gives one list of effects, always.
+No clock, random source, file or socket: `now` and the jitter are given. One schedule of events
+gives one list of effects, always.
 """
 
 from __future__ import annotations
@@ -301,9 +301,7 @@ def _answered(
 
 def _flushed(state: State, event: ev.EntriesFlushed) -> None:
     assert event.index <= state.log.last.index, "nothing that was dropped can become durable"
-    index = event.index
-    if 0 <= state.damaged <= index:
-        index = Index(state.damaged - 1)
+    index = event.index if not 0 <= state.damaged <= event.index else Index(state.damaged - 1)
     if index <= state.flushed:
         return
     state.flushed = index
@@ -371,6 +369,7 @@ _EVENTS: dict[type, Callable[[State, Any], None]] = {
     ev.TransferRequested: transfer.requested,
     ev.MembershipRequested: leading.change_members,
     ev.ReadRequested: reads.requested,
+    ev.CommitWanted: leading.commit_wanted,
     ev.PeerDisconnected: _disconnected,
 }
 

@@ -2,6 +2,7 @@
 
 items ─► in the log or on their way already? ─► stamped with the log's time ─► append_many
                                                     │ refused: `done`, or a FORWARD_REPLY
+                                                    └ committed: the follower is told at once
 """
 
 from __future__ import annotations
@@ -78,8 +79,12 @@ class Leading:
             self._log.driver.transport.forward(peer, pack_reply(reply))
 
         def done(error: DledgerError | None) -> None:
-            if error is not None and self._log.is_open:
+            if not self._log.is_open:
+                return
+            if error is not None:
                 refuse(_reason_of(error))
+            else:  # it waits for the result of its own apply
+                self._log.driver.tell_commit(peer)
 
         if not self._log.is_leader:
             refuse(ForwardReason.NOT_LEADER)

@@ -211,6 +211,10 @@ class Replica:
         self._transfers[transfer_id] = done
         self._handle(ev.TransferRequested(to, transfer_id), now)
 
+    def tell_commit(self, to: NodeId, now: float) -> None:
+        """Tell a follower at once what is committed, if this node leads."""
+        self._handle(ev.CommitWanted(to), now)
+
     def change_members(
         self, change: Change, done: Ready, now: float, incarnations: Mapping[NodeId, int] | None
     ) -> None:

@@ -8,12 +8,11 @@
          ▲                                                          │
          └────────────── call_soon_threadsafe ◄─────────────────────┘
 
-Everything but `SyncTask.run` happens on the event loop's thread. There are no ticks: an idle node
-wakes for its heartbeats and nothing else. Two threads of disk work, because a vote must not wait
-for the log's bulk data and the log must not wait for a vote (L2).
+Everything but `SyncTask.run` happens on the event loop's thread. An idle node wakes for heartbeats
+only. Two threads of disk work: neither votes nor the log wait for the other one (L2).
 
-A node is alive as a whole or not at all: a task that dies of a mistake, a callback that raises, a
-disk that fails, each ends the replica (D5), and `failed` tells whoever runs it.
+A node lives as a whole or not at all: a task or callback that raises and a disk that fails end it
+(D5), and `failed` tells so.
 """
 
 from __future__ import annotations
@@ -56,8 +55,7 @@ _log = logging.getLogger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: A sync that takes longer than this at shutdown is left behind; the log is then not marked clean.
-STOP_SECONDS_MAX = 10.0
+STOP_SECONDS_MAX = 10.0  # a sync that takes longer is left behind; the log is not marked clean
 #: uvloop's timers have milliseconds and may come half of one early; without a floor the rest of
 #: the way would be spun.
 TIMER_SECONDS_MIN = 0.001
@@ -208,6 +206,10 @@ class Driver:
         """As `Replica.read_index`: `ready(None)` when such a read may be served here."""
         self._step(self.replica.read_index, ready, self._clock.now(), staleness)
 
+    def tell_commit(self, to: NodeId) -> None:
+        """As `Replica.tell_commit`."""
+        self._step(self.replica.tell_commit, to, self._clock.now())
+
     def transfer(self, to: NodeId | None, done: Callable[[DledgerError | None], None]) -> None:
         """As `Replica.transfer`: hand leadership to `to`, or to the best follower."""
         self._step(self.replica.transfer, to, done, self._clock.now())
@@ -220,14 +222,12 @@ class Driver:
             raise NotLeader(self.replica.node.leader)
         change = self.change_of(kind, node)
         self._step(self.settle_turn)
-        now = self._clock.now()
-        self._step(self.replica.change_members, change, done, now, self.incarnations)
+        self._step(self.replica.change_members, change, done, self._clock.now(), self.incarnations)
 
     def _step(self, step: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
         """Call the replica for a caller. An error other than a refusal ends the node.
 
-        The caller may serve one client's request and forgive what that raises; this is not its own.
-        """
+        The caller may serve a client's request and forgive what that raises; this is not its own."""
         try:
             found = self.owned.on_own_behalf(step, *args, **named)
             self._after()

@@ -18,6 +18,7 @@ from dledger.core.messages import AppendEntries, AppendReply, Heartbeat, Heartbe
 from dledger.core.types import NO_ENTRY, NO_INDEX, HardState, Index, NodeId, Role, Term, TermRun
 
 from . import build
+from .net import Net
 
 N0, N1 = NodeId("n0"), NodeId("n1")
 RUN = (TermRun(Term(1), Index(2)),)
@@ -85,3 +86,39 @@ def test_heartbeat_before_any_range_matched_commits_nothing() -> None:
         fx.RoleChanged(Role.FOLLOWER, Term(2), N0),
         fx.Send(N0, answer, 1),
     ]
+
+
+def test_a_follower_that_waits_for_the_commit_is_told_at_once() -> None:
+    """It has entry 4 on disk, and would learn with the next heartbeat that a majority has it."""
+    net = Net()
+    leader = net.elect("n0")
+    net.run(0.2)
+    net.propose(leader, 4)
+    net.deliver()
+    assert (net.raft(leader).commit, net.raft("n1").commit) == (4, 0)
+    told = net.handle(leader, ev.CommitWanted(N1))
+    (sent,) = (effect for effect in told if isinstance(effect, fx.Send))
+    assert sent.to == N1
+    net.deliver()
+    assert [net.raft(name).commit for name in ("n1", "n2")] == [4, 0]
+
+
+def test_who_does_not_lead_tells_no_commit() -> None:
+    net = Net()
+    net.elect("n0")
+    assert net.handle("n1", ev.CommitWanted(NodeId("n2"))) == []
+    assert net.handle("n0", ev.CommitWanted(NodeId("n9"))) == [], "no member"
+
+
+def test_telling_the_commit_proves_no_leadership_for_a_later_read() -> None:
+    """Its answer belongs to the heartbeat before, which a read that came since must not take."""
+    net = Net()
+    leader = net.elect("n0")
+    net.handle(leader, ev.CommitWanted(N1))
+    echo = list(net.wires)
+    net.isolate(leader)
+    net.handle(leader, ev.ReadRequested(1))
+    net.wires[:] = echo
+    net.heal()
+    net.deliver()
+    assert not any(isinstance(e, fx.ReadReady) for e in net.nodes[N0].effects)

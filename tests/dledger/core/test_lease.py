@@ -136,11 +136,18 @@ def test_a_node_that_starts_keeps_a_promise_that_it_may_have_given() -> None:
     assert 0.1 < served < led < 0.5
 
 
-def test_the_lease_counts_from_when_the_round_was_sent() -> None:
-    """The answer was long on its way: the voter has forgotten its promise when it comes."""
+@pytest.mark.parametrize("repeats", [False, True])
+def test_the_lease_counts_from_when_the_round_was_sent(repeats: bool) -> None:
+    """The answer was long on its way: the voter has forgotten its promise when it comes.
+
+    `repeats`: the round is sent once more when the commit is told, and still counts from before.
+    """
     race = Race()
     late = race.hold_answers()
     race.net.run(0.11)
+    if repeats:
+        race.net.handle(race.leader, ev.CommitWanted(NodeId(race.voter)))
+        race.net.deliver()
     race.net.isolate(race.leader)
     race.net.run(0.18)
     race.hand_over(late)
