@@ -12,6 +12,7 @@ import abc
 import asyncio
 import concurrent.futures
 import contextlib
+import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from types import TracebackType
@@ -21,6 +22,11 @@ from dledger.errors import LogUsageError, NodeFailed
 from dledger.runtime.loop import loop_factory
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+CLOSE_SECONDS_MAX = 10.0
+"""`LoopThread.close` waits no longer for the thread's end; it is a daemon."""
 
 _CLOSED = "it was closed, perhaps by another thread; start a new one on its folder"
 
@@ -174,7 +180,8 @@ class LoopThread(Closing):
     def close(self) -> None:
         """Cancel the coroutines of other threads, stop the loop and end the thread; idempotent.
 
-        Calls of other threads raise `closed`'s error. Raises LogUsageError in the loop's thread.
+        Calls of other threads raise `closed`'s error. A loop that does not end is left behind with
+        a warning. Raises LogUsageError in the loop's thread.
         """
         self.check_outside()
         with self._lock:
@@ -185,8 +192,13 @@ class LoopThread(Closing):
             assert self._thread is not None
             asyncio.run_coroutine_threadsafe(_cancel_others(), loop).result()
             loop.call_soon_threadsafe(loop.stop)
-            self._thread.join()
-            loop.close()
+            self._thread.join(CLOSE_SECONDS_MAX)
+            if self._thread.is_alive():
+                _log.warning(
+                    "%s did not end: something in its loop was not closed, perhaps a node; close "
+                    "what was started in it first",
+                    self._name,
+                )
             for future in list(self._started):
                 if not future.done() and future.set_running_or_notify_cancel():
                     future.set_exception(self._closed_error())
@@ -200,7 +212,7 @@ class LoopThread(Closing):
                 if self._loop is None:
                     self._loop = self._factory()
                     self._thread = threading.Thread(
-                        target=self._loop.run_forever, name=self._name, daemon=True
+                        target=_run, args=(self._loop,), name=self._name, daemon=True
                     )
                     self._thread.start()
                 loop = self._loop
@@ -270,6 +282,15 @@ async def _leave(
     if error is None:
         return bool(await manager.__aexit__(None, None, None))
     return bool(await manager.__aexit__(type(error), error, error.__traceback__))
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    """The thread: its loop until it is stopped, and the loop's end.
+
+    uvloop waits there for handles that are still open, for ever when nobody closes them.
+    """
+    loop.run_forever()
+    loop.close()
 
 
 async def _cancel_others() -> None:

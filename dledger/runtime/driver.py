@@ -227,7 +227,7 @@ class Driver:
     def _step(self, step: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
         """Call the replica for a caller. An error other than a refusal ends the node.
 
-        The caller may serve a client's request and forgive what that raises; this is not its own."""
+        The caller may serve a client's request and forgive what that raises, unlike this."""
         try:
             found = self.owned.on_own_behalf(step, *args, **named)
             self._after()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import inspect
 import subprocess
 import sys
@@ -217,23 +218,21 @@ def test_a_class_of_ones_own(one: RaftConfig) -> None:
 def test_a_late_command_is_asked_for_again(
     tmp_path: Path, new_address: Callable[[], str], thread: LoopThread
 ) -> None:
-    nodes = [
-        ReplicatedNode(config, Adder(), thread=thread, clock=thread.call(LoopClock), **PATIENT)
-        for config in Group(tmp_path, new_address, 2).configs.values()
-    ]
-    for node in nodes:
-        node.start()
-    nodes[0].propose(1)
-    leader, other = sorted(nodes, key=lambda node: not node.is_leader)
-    other.close()
-    with pytest.raises(ProposalTimedOut) as late:
-        leader.propose(10, timeout=limit(0.1))
-    again = ReplicatedNode(
-        other.config, Adder(), thread=thread, clock=thread.call(LoopClock), **PATIENT
-    )
-    with again:
+    with contextlib.ExitStack() as closing:
+
+        def node_of(config: RaftConfig) -> ReplicatedNode[int, int]:
+            clock = thread.call(LoopClock)
+            made = ReplicatedNode(config, Adder(), thread=thread, clock=clock, **PATIENT)
+            return closing.enter_context(made)
+
+        nodes = [node_of(config) for config in Group(tmp_path, new_address, 2).configs.values()]
+        nodes[0].propose(1)
+        leader, other = sorted(nodes, key=lambda node: not node.is_leader)
+        other.close()
+        with pytest.raises(ProposalTimedOut) as late:
+            leader.propose(10, timeout=limit(0.1))
+        node_of(other.config)
         assert leader.propose_again(late.value) == 11
-        leader.close()
 
 
 def test_errors_and_leaders_are_told_of_in_the_loops_thread(one: RaftConfig) -> None:

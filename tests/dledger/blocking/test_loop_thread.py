@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from dledger import LogUsageError, NodeFailed
-from dledger.blocking import Iterating, LoopThread
+from dledger.blocking import Iterating, LoopThread, loop_thread
 from tests.waiting import limit
 
 
@@ -137,3 +137,28 @@ def test_what_ends_a_subscription_works_in_the_loop_and_after_the_end() -> None:
         thread.end(lambda: ended.append("outside"))
     thread.end(lambda: ended.append("after"))
     assert ended == ["inside", "outside"]
+
+
+class _Held(asyncio.SelectorEventLoop):
+    """Its end waits, as uvloop's does for a handle that nobody closes."""
+
+    let_go = threading.Event()
+
+    def close(self) -> None:
+        self.let_go.wait(60)
+        super().close()
+
+
+def test_closing_waits_for_no_loop_that_does_not_end(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(loop_thread, "CLOSE_SECONDS_MAX", 0.01)
+    made = LoopThread(factory=_Held)
+    assert made.call(lambda: 1) == 1
+    made.close()
+    assert "did not end" in caplog.text
+    assert made.is_closed
+    _Held.let_go.set()
+    assert made._thread is not None
+    made._thread.join(60)
+    assert not made._thread.is_alive()
