@@ -1,4 +1,4 @@
-"""One node of `dledger bench embed`: a replica that does what its parent's lines say.
+"""One node of `dledger bench embed`: a replica that does the commands of its parent's lines.
 
 kind "log"       ReplicatedLog.append, in the leader
 kind "machine"   ReplicatedNode.propose with a counter's result, in any node
@@ -37,7 +37,7 @@ _BODIES = 4096
 
 
 class Embedded(Protocol):
-    """What is embedded, by kind."""
+    """The embedded object, of any kind."""
 
     async def leader(self, seconds_max: float) -> str:
         """Name of the node that leads and takes entries. Raises TimeoutError."""
@@ -141,13 +141,16 @@ class Counter(ReplicatedStateMachine[bytes, int]):
         self.applied = 0
 
     def apply(self, entry: Entry[bytes]) -> int:
+        """Count it."""
         self.applied += 1
         return self.applied
 
     def encode(self, command: bytes) -> bytes:
+        """The command itself."""
         return command
 
     def decode(self, data: bytes) -> bytes:
+        """The command itself."""
         return data
 
 

@@ -240,19 +240,27 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         settings: MachineSettings | None = None,
         files: FileSystem = OS_FILES,
         clock: Clock | None = None,
+        extend: Callable[[Parts], Parts] | None = None,
         thread: LoopThread | None = None,
     ) -> None:
         """`create`: format `config.data_dir` if there is none, for a program's first start.
 
         Leave it out once the group exists: a node whose folder was lost would begin anew, and only
-        peers that have met it would refuse it (rule R6). Raises ValueError.
+        peers that have met it would refuse it (rule R6). `extend`: as of a ReplicatedLog
+        (a host's `share`). Raises ValueError.
 
         `thread`: shared with others; None: one of its own (lifetime.py).
         """
         Lifetime.__init__(
             self,
             _node.ReplicatedNode[C, R](
-                config, machine, create=create, settings=settings, files=files, clock=clock
+                config,
+                machine,
+                create=create,
+                settings=settings,
+                files=files,
+                clock=clock,
+                extend=extend,
             ),
             thread,
         )
@@ -334,7 +342,8 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
 
         It is sent again under its number, so that it is applied once in all, however often it
         came. Raises as `propose`; OutcomeUnknown at once for one of another node, one that was
-        asked for again already, and one behind which 1,000 others were late or 32,768 proposed.
+        asked for again already, and one behind which 1,000 others (or 64 MiB of others) were late
+        or 32,768 proposed.
         """
         return self._thread.result(self.propose_again_nowait(error, timeout=timeout))
 

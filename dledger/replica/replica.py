@@ -212,7 +212,7 @@ class Replica:
         self._handle(ev.TransferRequested(to, transfer_id), now)
 
     def tell_commit(self, to: NodeId, now: float) -> None:
-        """Tell a follower at once what is committed, if this node leads."""
+        """Send the commit index to a follower at once, if this node leads."""
         self._handle(ev.CommitWanted(to), now)
 
     def change_members(

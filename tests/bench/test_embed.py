@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,3 +40,33 @@ def test_the_bars_are_judged_beside_the_disk() -> None:
     assert not bars["window_1_p50_met"]
     only_one = embed._judge(embed.EmbedOptions(), limits, rows[:1])["bars"]
     assert "entries_per_second_met" not in only_one, "what was not measured is not judged"
+
+
+class Flapping(embed.Node):
+    """A node that answers what the test says; no process."""
+
+    def __init__(self, name: str, *answers: dict[str, Any]) -> None:
+        self.name, self.answers = name, list(answers)
+
+    def tell(self, **command: Any) -> None:
+        self.asked = command["do"]
+
+    def hear(self) -> dict[str, Any]:
+        answer = self.answers.pop(0)
+        if "error" in answer:
+            raise RuntimeError(f"{self.name}: {answer['error']}")
+        return answer
+
+
+def test_an_election_within_a_measurement_has_it_taken_again() -> None:
+    """Nodes that name several leaders are asked again, too; what else goes wrong is told."""
+    n0, n1, cpu, done = {"leader": "n0"}, {"leader": "n1"}, {"cpu_seconds": 1.0}, {"entries": 1}
+    moved = {"error": "NotLeader: ask n1"}
+    old = Flapping("n0", n0, n0, moved, n1, cpu, cpu)
+    new = Flapping("n1", n1, n0, n1, done, cpu, done, cpu)
+    nodes: list[embed.Node] = [old, new]
+    row = embed.load_leader(nodes, 1, embed.EmbedOptions())
+    assert (row["entries"], row["leader_cpu_us"]) == (1, 0.0)
+    broken = Flapping("n0", n0, {"error": "NodeFailed: its disk"})
+    with pytest.raises(RuntimeError, match="its disk"):
+        embed.load_leader([broken], 1, embed.EmbedOptions())

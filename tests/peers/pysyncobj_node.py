@@ -18,6 +18,7 @@ from pysyncobj.batteries import ReplDict
 
 from cluster.bench.disk import percentile
 from cluster.bench.embed_node import as_text
+from tests.waiting import limit, wait_until
 
 BODIES = 4096
 TUNED = {"autoTickPeriod": 0.002, "appendEntriesPeriod": 0.004}
@@ -41,7 +42,7 @@ def _load(values: Any, window: int, body_size: int, seconds: float) -> dict[str,
             values.set(key, text, callback=answered)
             number += 1
             open_count += 1
-        latency, error = answers.get(timeout=30)
+        latency, error = answers.get(timeout=limit(30))
         if error:
             return {"error": f"a change was not made: {error}"}
         latencies.append(latency)
@@ -58,13 +59,10 @@ def _load(values: Any, window: int, body_size: int, seconds: float) -> dict[str,
 
 
 def _leader(node: Any, names: dict[str, str], seconds: float) -> dict[str, Any]:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        leader = node.getStatus()["leader"]
-        if leader is not None and node.isReady():
-            return {"leader": names[leader.id]}
-        time.sleep(0.01)
-    return {"error": "nobody leads"}
+    def leader() -> Any:
+        return node.getStatus()["leader"] if node.isReady() else None
+
+    return {"leader": names[wait_until(leader, "a leader", seconds).id]}
 
 
 def main() -> None:

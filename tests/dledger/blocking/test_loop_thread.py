@@ -145,7 +145,7 @@ class _Held(asyncio.SelectorEventLoop):
     let_go = threading.Event()
 
     def close(self) -> None:
-        self.let_go.wait(60)
+        self.let_go.wait(limit(60))
         super().close()
 
 
@@ -160,5 +160,5 @@ def test_closing_waits_for_no_loop_that_does_not_end(
     assert made.is_closed
     _Held.let_go.set()
     assert made._thread is not None
-    made._thread.join(60)
+    made._thread.join(limit(60))
     assert not made._thread.is_alive()

@@ -78,7 +78,8 @@ async def test_members_are_told_of(group: MachineGroup[int, int]) -> None:
 
 
 async def test_on_error_is_told_why_a_node_stopped(group: MachineGroup[int, int]) -> None:
-    node = await group.follower()
+    """The leader: a follower may never hear that what its leader dies of is committed."""
+    node = await group.leader()
     told: list[DledgerError] = []
     node.on_error(told.append)
     looking = asyncio.ensure_future(anext(_second(node.member_changes)))
