@@ -67,8 +67,8 @@ REPAIR = (
             ),
             Patch(
                 "dledger.core.node",
-                "    if 0 <= state.damaged <= index:\n        index = Index(state.damaged - 1)\n",
-                "",
+                " if not 0 <= state.damaged <= event.index else Index(state.damaged - 1)\n",
+                "\n",
             ),
         ),
         tests=(_TESTS + "test_what_is_damaged_is_not_acknowledged_and_is_when_it_is_mended",),

@@ -244,6 +244,16 @@ class MachineProcess:
         self.node.network.send(self.node.index, int(to[1:]), 1, frame)
         return True
 
+    def _tell_commit(self, to: NodeId) -> None:
+        """In a turn of its own: the replica tells of a commit in the middle of one."""
+        node = self.node
+
+        def tell() -> None:
+            assert node.replica is not None
+            node.replica.tell_commit(to, node.now)
+
+        node.scheduler.after(0.0, lambda _: node.in_process(self, tell))
+
     def _log(self) -> Any:
         """The part of a `ReplicatedLog` that `Leading` uses."""
         node = self.node
@@ -252,7 +262,9 @@ class MachineProcess:
         class Log:
             is_open, entry_size_max = True, 1000
             driver = make(
-                clock=make(time_ms=lambda: node.wall_ms), transport=make(forward=self._send)
+                clock=make(time_ms=lambda: node.wall_ms),
+                transport=make(forward=self._send),
+                tell_commit=self._tell_commit,
             )
             owned = make(when_done=lambda future, then: future.when_done(then))
 

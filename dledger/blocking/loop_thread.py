@@ -190,7 +190,8 @@ class LoopThread(Closing):
             if loop is None:
                 return
             assert self._thread is not None
-            asyncio.run_coroutine_threadsafe(_cancel_others(), loop).result()
+            with contextlib.suppress(TimeoutError):  # a coroutine may swallow its cancellation
+                asyncio.run_coroutine_threadsafe(_cancel_others(), loop).result(CLOSE_SECONDS_MAX)
             loop.call_soon_threadsafe(loop.stop)
             self._thread.join(CLOSE_SECONDS_MAX)
             if self._thread.is_alive():

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dledger.core.types import NodeId
-from dledger.errors import DledgerError, OutcomeUnknown, QueueFull
+from dledger.errors import DledgerError, NodeFailed, OutcomeUnknown, QueueFull
 from dledger.machine.applier import Applier
 from dledger.machine.entries import HEAD_SIZE, Item, Kind, pack_entry
 from dledger.runtime.replicated_log import ReplicatedLog
@@ -81,10 +81,13 @@ class Leading:
         def done(error: DledgerError | None) -> None:
             if not self._log.is_open:
                 return
-            if error is not None:
-                refuse(_reason_of(error))
-            else:  # it waits for the result of its own apply
-                self._log.driver.tell_commit(peer)
+            try:
+                if error is not None:
+                    refuse(_reason_of(error))
+                else:  # it waits for the result of its own apply
+                    self._log.driver.tell_commit(peer)
+            except NodeFailed:
+                pass  # this node is being closed, or has failed: its peers see that it is gone
 
         if not self._log.is_leader:
             refuse(ForwardReason.NOT_LEADER)

@@ -371,3 +371,29 @@ async def test_a_leader_whose_port_is_not_open_yet_is_asked_until_it_is(
         await until(lambda: given_back)
         assert given_back == [(1, False)]
         await links.close()
+
+
+async def test_many_clients_dial_a_closed_port_no_more_often_than_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One of their links dials again, the others wait for it: the loop that dials also elects."""
+    tries: list[str] = []
+
+    async def refused(self: Links, link: ForwardLink, address: str) -> None:
+        tries.append(address)
+        raise ConnectionRefusedError("closed")
+
+    monkeypatch.setattr(Links, "_connect_once", refused)
+    links = links_to(SimpleNamespace(term=Term(5)))
+    given_back: list[int] = []
+
+    def again(_: object, frames: Sequence[Frame], moved: bool) -> None:
+        given_back.extend(frame.opaque for frame in frames)
+
+    for number in range(100):
+        one: Any = LinkClient()
+        links.send(one, Frame(310, number), "n0", again)
+    await until(lambda: len(given_back) == 100)
+    assert sorted(given_back) == list(range(100))
+    assert len(tries) < 100 + 20, "each once, and one of them until its time was over"
+    await links.close()

@@ -197,7 +197,7 @@ def test_a_node_becomes_a_store_of_dledger_mode(tmp_path: Path) -> None:
 def test_damage_is_refused_with_its_place_and_nothing_is_written(tmp_path: Path) -> None:
     store = tmp_path / "store"
     shutil.copytree(PLAIN[0], store)
-    (log,) = list((store / "commitlog").iterdir())[:1]
+    log = min((store / "commitlog").iterdir())
     data = bytearray(log.read_bytes())
     first = next(iter(_messages(PLAIN[0])))[0]
     data[first.size + 120] ^= 0xFF

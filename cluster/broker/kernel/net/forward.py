@@ -53,6 +53,7 @@ DOUBT_SECONDS = 0.3  # so long who led may answer what the next leader could loo
 GREETING_SECONDS_MAX = 2.0  # for the leader's proof, which a busy leader's turn may delay
 CONNECT_SECONDS_MAX = 0.5  # on one machine or rack; then what waits for the link is asked again
 CONNECT_AGAIN_SECONDS = 0.02  # between two tries while the leader's port is not open yet
+CONNECT_AGAIN_SECONDS_MAX = 0.2  # the pause doubles up to it
 WAITING_BYTES_MAX = 16 * 1024 * 1024  # frames kept while the link opens, or not taken by the leader
 OPEN_REQUESTS_MAX = 100_000  # per link; as many as a broker has in flight
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import ssl
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from cluster.broker.config import BrokerConfig
@@ -12,6 +14,7 @@ from cluster.broker.kernel.events.leadership import Leadership
 from cluster.broker.kernel.net.connection import ClientConnection
 from cluster.broker.kernel.net.forward import (
     CONNECT_AGAIN_SECONDS,
+    CONNECT_AGAIN_SECONDS_MAX,
     CONNECT_SECONDS_MAX,
     ForwardLink,
 )
@@ -53,6 +56,7 @@ class Links:
         self._links: dict[ClientConnection, ForwardLink] = {}
         self._leaving: set[ForwardLink] = set()  # of earlier leaders, which owe answers
         self._tasks: set[asyncio.Task[None]] = set()
+        self._dials_again: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._leader: str | None = None
         self._led_in = Term(-1)
         self._closing = False
@@ -149,25 +153,46 @@ class Links:
     async def _connect(self, link: ForwardLink, address: str) -> None:
         """Open the link; again while the leader refuses, which may not have its port open yet.
 
-        What is passed on meanwhile waits in the link. No other news would have it asked again:
-        this node knows its leader, and the leader stays the same when its port opens.
+        Requests that are passed on meanwhile wait in the link. Nothing else would have them asked
+        again: this node knows its leader, and the leader stays the same when its port opens. One
+        link at a time dials again, however many clients there are; the others wait for it.
         """
-        loop = asyncio.get_running_loop()
-        until = loop.time() + self._config.leader_wait_seconds
-        while not link.closed:
-            try:
-                await self._connect_once(link, address)
-            except (OSError, TimeoutError) as error:
-                refused = isinstance(error, ConnectionRefusedError)
-                if refused and loop.time() + CONNECT_AGAIN_SECONDS < until:
-                    await asyncio.sleep(CONNECT_AGAIN_SECONDS)
-                    continue
-                _log.info("the leader at %s cannot be reached: %s", address, error)
-                link.failed()
-            return
+        until = self._owned.loop.time() + self._config.leader_wait_seconds
+        dials_again = self._dials_again[address]
+        error: OSError | None = ConnectionRefusedError("another client's link waits for its port")
+        if not dials_again.locked():
+            error = await self._refusal(link, address)
+        if error is not None and _may_open(error):
+            async with dials_again:
+                error = await self._connect_again(link, address, until, error)
+        if error is not None:
+            _log.info("the leader at %s cannot be reached: %s", address, error)
+            link.failed()
+
+    async def _connect_again(
+        self, link: ForwardLink, address: str, until: float, error: OSError
+    ) -> OSError | None:
+        """None when the link is open, else the last error, of before or of here."""
+        pause = CONNECT_AGAIN_SECONDS
+        while not link.closed and self._owned.loop.time() < until:
+            found = await self._refusal(link, address)
+            if found is None or not _may_open(found):
+                return found
+            error = found
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, CONNECT_AGAIN_SECONDS_MAX)
+        return error
+
+    async def _refusal(self, link: ForwardLink, address: str) -> OSError | None:
+        """Dial once: None when the link is open, else the error."""
+        try:
+            await self._connect_once(link, address)
+        except OSError as error:  # TimeoutError is one
+            return error
+        return None
 
     async def _connect_once(self, link: ForwardLink, address: str) -> None:
-        """Raises OSError, TimeoutError."""
+        """Raises OSError."""
         host, _, port = address.rpartition(":")
         source = (self._config.source_host, 0) if self._config.source_host else None
         async with asyncio.timeout(CONNECT_SECONDS_MAX):
@@ -178,3 +203,8 @@ class Links:
                 local_addr=source,
                 ssl=None if self._tls is None else self._tls.context(),
             )
+
+
+def _may_open(error: OSError) -> bool:
+    """True if dialling again may help soon: a silent machine and a wrong certificate stay so."""
+    return not isinstance(error, TimeoutError | ssl.SSLError)
