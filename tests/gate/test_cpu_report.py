@@ -21,7 +21,7 @@ def test_time_belongs_to_the_file_that_was_entered_before() -> None:
     meter.enter("tests/a/test_b.py")
     assert set(meter.here) == {START, "tests/a/test_a.py"}
     assert meter.here["tests/a/test_a.py"] >= 0.05
-    assert meter.apart["tests/a/test_a.py"] > 0.05  # it counts in ticks  # in ticks of 0.01 s
+    assert meter.apart["tests/a/test_a.py"] > 0.05  # in ticks of 0.01 s
 
 
 def test_a_process_that_still_runs_is_counted() -> None:
