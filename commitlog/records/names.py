@@ -55,6 +55,11 @@ _SYSTEM_TOPICS: Final = frozenset(
 LEGAL: Final = re.compile(r"[%|a-zA-Z0-9_-]+")  # of topics and groups
 
 
+def is_pop_retry(topic: str) -> bool:
+    """Is it %RETRY%GROUP+TOPIC, which brokers make for groups that pop, and clients cannot?"""
+    return topic.startswith(RETRY_PREFIX) and "+" in topic
+
+
 def is_system_topic(topic: str, *, cluster: str = "", broker: str = "") -> bool:
     """Is the topic the system's own, given the names of this cluster and broker?"""
     if topic in _SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIX):

@@ -8,6 +8,7 @@ from typing import Any
 from cluster.broker.admin.ports import AdminPorts
 from cluster.broker.kernel.net.request_bodies import existing_topic, json_object, json_rows
 from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
+from cluster.broker.kernel.read.topic_checks import find_topic
 from cluster.broker.kernel.write.acknowledging import check_attribute
 from cluster.core.access.needs import ADMIN, Needs, to_know
 from cluster.core.internal_topics import STATE_TOPICS, TopicsChanged
@@ -29,6 +30,7 @@ from cluster.protocol.frames import Frame
 from cluster.protocol.headers import ALTER_ONLY, CreateTopicRequest, TopicRequest
 from cluster.protocol.json_body import MessageQueue, dump
 from cluster.protocol.topics import QueueBounds, encode_topic_stats
+from commitlog.records.names import is_pop_retry
 
 _log = logging.getLogger(__name__)
 
@@ -166,11 +168,12 @@ def _check(config: TopicConfig) -> None:
 def delete_topic(ports: AdminPorts, call: Call, request: TopicRequest) -> None:
     """215: remove the topic's row; its messages stay in the log until they are old.
 
-    One that exists is deleted whatever its name: that of a V2 retry topic has a "+", which no
-    client can give to a topic.
+    One that exists is deleted whatever its name. One that does not is no error, neither by the
+    name of a V2 retry topic: it has a "+", which no client can give to a topic.
     """
     wrong = topic_name_error(request.topic)
-    if wrong is not None and ports.state.topics.get(request.topic) is None:
+    exists = ports.state.topics.get(request.topic) is not None
+    if wrong is not None and not exists and not is_pop_retry(request.topic):
         raise InvalidRequest(wrong)
     if request.topic in STATE_TOPICS:
         raise Unauthorized(f"the topic {request.topic} is the broker's own; name another one")
@@ -178,9 +181,12 @@ def delete_topic(ports: AdminPorts, call: Call, request: TopicRequest) -> None:
 
 
 def topic_config(ports: AdminPorts, call: Call, request: TopicRequest) -> None:
-    """351: one row."""
+    """351: one row. Raises TopicNotFound also for a V2 retry topic, and InvalidRequest."""
     topics = ports.state.topics
-    found = topics.get(request.topic) or existing_topic(topics, request.topic)
+    found = topics.get(request.topic)
+    if found is None:
+        find = find_topic if is_pop_retry(request.topic) else existing_topic
+        found = find(topics, request.topic)
     call.answer(0, body=dump(found.to_json()))
 
 

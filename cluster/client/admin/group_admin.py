@@ -53,17 +53,19 @@ def retry_topics(group: str, topics: Collection[str], groups: Iterable[str]) -> 
     that another of `groups` may have is left out.
     """
     own = RETRY_PREFIX + group
-    others = [RETRY_PREFIX + other for other in groups if other != group]
+    found, others = frozenset(topics), frozenset(groups) - {group}
 
-    def popped(name: str, start: str) -> bool:
-        return name.startswith(f"{start}_") and name[len(start) + 1 :] in topics
+    def is_of_no_other(name: str) -> bool:
+        rest = name.removeprefix(RETRY_PREFIX)
+        marks = [at for at, mark in enumerate(rest) if mark == "_" and rest[at + 1 :] in found]
+        return len(group) in marks and others.isdisjoint({rest, *(rest[:at] for at in marks)})
 
     return [
         name
         for name in topics
         if name == own
         or name.startswith(f"{own}+")
-        or (popped(name, own) and not any(name == one or popped(name, one) for one in others))
+        or (name.startswith(f"{own}_") and is_of_no_other(name))
     ]
 
 
@@ -266,20 +268,24 @@ class GroupAdmin:
         Raises:
             GroupNotFound: no broker knows it.
             IllegalOperation: it has members, which would make it anew.
+
+        The group itself goes last, so a deletion that breaks off can be repeated.
         """
+        # First the topics: each of them is of a group that exists before the groups are read.
+        topics = await topic_names(self._instance)
         groups = await self.names()
         if group not in groups and not await self.lag(group):
             raise GroupNotFound(
                 f"no broker knows the consumer group {group}; dledger group list shows groups"
             )
         await self._check_no_members(group)
-        retries = retry_topics(group, await topic_names(self._instance), groups)
-        for broker in sorted(await self._instance.routes.registered()):
-            request = encode(DeleteGroupRequest(group, clean_offset=True))
-            await self._ask(broker, RequestCode.DELETE_SUBSCRIPTIONGROUP, request)
+        retries = retry_topics(group, topics, groups)
         for topic in (*retries, *([DLQ_PREFIX + group] if dead_letters else ())):
             with contextlib.suppress(TopicNotFound):
                 await delete_from_all(self._instance, topic)
+        for broker in sorted(await self._instance.routes.registered()):
+            request = encode(DeleteGroupRequest(group, clean_offset=True))
+            await self._ask(broker, RequestCode.DELETE_SUBSCRIPTIONGROUP, request)
 
     async def _check_no_members(self, group: str) -> None:
         brokers = sorted(await self._instance.routes.registered())

@@ -268,5 +268,7 @@ class GroupAdmin:
         Raises:
             GroupNotFound: no broker knows it.
             IllegalOperation: it has members, which would make it anew.
+
+        The group itself goes last, so a deletion that breaks off can be repeated.
         """
         return self._thread.run(self._inner.delete(group, dead_letters=dead_letters))

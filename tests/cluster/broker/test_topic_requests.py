@@ -42,6 +42,19 @@ async def test_a_topic_is_created_everywhere_changed_and_deleted(make_brokers: M
 
 
 @pytest.mark.parametrize(
+    ("topic", "read", "deleted"), [("%RETRY%g+T", 17, 0), ("%RETRY%g", 17, 0), ("g+T", 29, 29)]
+)
+async def test_a_retry_topic_that_is_missing_is_not_found(
+    make_brokers: MakeBrokers, topic: str, read: int, deleted: int
+) -> None:
+    """Whatever the broker itself names one is a legal name to ask about."""
+    async with make_brokers() as brokers:
+        client = await brokers.client(await brokers.leader())
+        assert (await client.ask(Code.GET_TOPIC_CONFIG, {"topic": topic})).code == read
+        assert (await client.ask(Code.DELETE_TOPIC_IN_BROKER, {"topic": topic})).code == deleted
+
+
+@pytest.mark.parametrize(
     ("change", "code"),
     [
         ({"topic": "a b"}, 29),
