@@ -77,7 +77,7 @@ class Registrar:
         Args:
             living: node ids of the followers that this leader hears.
             notified: members of groups, as a registration has them (notified_groups.py). Name
-                servers that ask for it are told.
+                servers are told when each of them asks for it.
             relay: host:port on which this node passes sends on; None: it has no such port.
             used: seconds of a processor that this thread has had.
         """
@@ -113,8 +113,12 @@ class Registrar:
 
     @property
     def is_asked_for_groups(self) -> bool:
-        """Does a name server ask for `notified`?"""
-        return any(self._asks.values())
+        """Does each name server ask for `notified`? Else none is told.
+
+        They show notification routes to groups that they are told of. Members share out the queues
+        of the route that they see, so all of them have to see the same one.
+        """
+        return bool(self._asks) and all(self._asks.values())
 
     def is_known(self, term: int) -> bool:
         """Has each name server answered a registration of this term, or of a later one?"""
@@ -159,13 +163,12 @@ class Registrar:
                 if said is not None:
                     self._said = said
                     opaque += 1
-                    frame = self._frame(said, opaque, groups=self._asks[address])
+                    frame = self._frame(said, opaque, groups=self.is_asked_for_groups)
                     taken = self._used() - began
                     wait = min(TOPICS_WAIT_FACTOR * taken, TOPICS_WAIT_SECONDS_MAX)
                     topics_at = self._owned.time() + wait
                     try:
-                        if await self._register(server, address, said, frame):
-                            event.set()
+                        await self._register(server, address, said, frame)
                     except LocalProtocolError as error:
                         self.failures += 1
                         _log.error("the registration at %s was not sent: %s", address, error)
@@ -185,25 +188,26 @@ class Registrar:
 
     async def _register(
         self, server: NameServerLink, address: str, said: Registered, frame: Frame
-    ) -> bool:
-        """Say it; is it to be said again at once, with the groups that the answer asks for?
+    ) -> None:
+        """Say it. Where its answer decides whether groups are told, all are told again at once.
 
         Raises as `NameServerLink.ask`: LocalProtocolError when it is too large without groups, too.
         """
         try:
             answer = await server.ask(frame)
         except LocalProtocolError as error:
-            if not self._asks[address]:
+            if not self.is_asked_for_groups:
                 raise
             _log.error("%s is told of no groups that wait for a new leader: %s", address, error)
             answer = await server.ask(self._frame(said, frame.opaque))
         self.registrations += 1
         self._terms[address] = said.term
-        asked = self._asks[address]
+        asked = self.is_asked_for_groups
         if not answer.code:
             found = decode(RegisterBrokerResponse, answer.ext)
             self._asks[address] = bool(found.asks_for_groups)
-        return self._asks[address] and not asked and said.broker_id == LEADER_ID
+        if self.is_asked_for_groups is not asked and said.broker_id == LEADER_ID:
+            self.announce_topics()
 
     def _frame(self, said: Registered, opaque: int, *, groups: bool = False) -> Frame:
         config = self._config

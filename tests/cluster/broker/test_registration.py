@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -30,12 +31,17 @@ class _Broker:
     """A registrar whose registrations take `MADE_SECONDS` of its loop to make."""
 
     def __init__(
-        self, folder: Path, secret: str | None = None, now_ms: int = 1, groups: str = ""
+        self,
+        folder: Path,
+        secret: str | None = None,
+        now_ms: int = 1,
+        groups: str = "",
+        name_servers: tuple[str, ...] = (f"{HOST}:{PORT}",),
     ) -> None:
         self.now_ms, self.topics = now_ms, ["T"]
         self.failed: list[BaseException] = []
         config = BrokerConfig(
-            node_id="n0", root=folder, name_servers=(f"{HOST}:{PORT}",), cluster_secret=secret
+            node_id="n0", root=folder, name_servers=name_servers, cluster_secret=secret
         )
         self.spent, self.leads = 0.0, True
         self.registrar = Registrar(
@@ -209,6 +215,38 @@ async def test_a_name_server_that_asks_no_more_is_told_no_more(tmp_path: Path) -
         assert not registrar.is_asked_for_groups
         assert server.registry._brokers["broker-a"].notified is None
         await registrar.close()
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("other", ["on", "off", "away"])
+async def test_groups_are_told_where_all_name_servers_ask(tmp_path: Path, other: str) -> None:
+    """A member that sees a notification route shares out other queues than one that does not."""
+    second = "127.0.0.10"
+    async with AsyncExitStack() as stack:
+        servers = [NameServer(HOST, PORT, warm_up_seconds=0.0, notify_routes=True)]
+        if other != "away":
+            on = other == "on"
+            servers.append(NameServer(second, PORT, warm_up_seconds=0.0, notify_routes=on))
+        for server in servers:
+            await stack.enter_async_context(server)
+        names = (f"{HOST}:{PORT}", f"{second}:{PORT}")
+        broker = _Broker(tmp_path, groups="g:2", name_servers=names)
+        registrar = broker.registrar
+        registrar.start()
+
+        def told() -> list[bool]:
+            rows = [server.registry._brokers.get("broker-a") for server in servers]
+            return [row is not None and row.notified is not None for row in rows]
+
+        await eventually(lambda: registrar.registrations >= 2 * len(servers), "all are told")
+        assert told() == [other == "on"] * len(servers)
+        assert registrar.is_asked_for_groups is (other == "on")
+        if other != "away":
+            value = str(other == "off").lower()
+            await servers[1]._kv_config.put(SETTINGS, NOTIFY_ROUTES, value)
+            await eventually(lambda: told() == [other == "off"] * 2, "both are told again")
+        await registrar.close()
+    assert broker.failed == []
 
 
 async def test_followers_tell_name_servers_of_no_topics(make_brokers: MakeBrokers) -> None:
