@@ -6,6 +6,7 @@ from chaos.mutants.mutant import Mutant
 from chaos.mutants.patch import Patch
 
 _MET = "tests/dledger/membership/test_generation.py::"
+_AGAIN = "tests/dledger/machine/test_host_again.py::"
 _KEPT = "tests/dledger/membership/test_generations.py::"
 
 
@@ -56,5 +57,19 @@ GENERATIONS = (
         "        if generation.number <= self.met(peer, incarnation).number:\n            return\n",
         "",
         _KEPT + "test_what_was_met_is_remembered_across_starts_by_life",
+    ),
+    _mutant(
+        "a-handshake-outlives-its-group",
+        "runtime.peer_port",
+        "            if inbound.group == group:\n",
+        "            if False:\n",
+        _AGAIN + "test_a_handshake_with_its_first_run_is_over",
+    ),
+    _mutant(
+        "a-write-of-generations-is-not-withdrawn",
+        "runtime.renewal",
+        "            self._writing[1].withdrawn = True\n",
+        "            pass\n",
+        _AGAIN + "test_a_write_that_waits_for_a_thread_is_withdrawn",
     ),
 )

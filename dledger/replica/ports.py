@@ -107,11 +107,14 @@ class Ports(Protocol):
 
 @dataclass(slots=True)
 class SyncWork:
-    """Disk work in flight. `kind`: "log", "mark", "hard", "prepare", "trim", "snapshot" or "mend".
+    """Disk work in flight. `kind`: "log", "mark", "hard", or a kind that may take seconds:
+    "prepare", "trim", "snapshot", "mend"; "generations" is the shell's own.
 
-    "hard" runs on a thread that "log" does not share (L2); the last four may take seconds.
+    "hard" runs on a thread that "log" does not share (L2). `withdrawn`: set on the loop; it is not
+    done any more, unless a thread has begun it.
     """
 
     kind: str
     task: SyncTask
     sequence: int = 0
+    withdrawn: bool = False

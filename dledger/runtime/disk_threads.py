@@ -77,26 +77,43 @@ class SharedDiskQueue:
         self._threads, self._owned, self._done, self._now = threads, owned, done, now
         self._changed = threads.changed
         self.times = SyncTimes()
-        self._work: deque[SyncWork] = deque()  # the first one is under way
+        self._work: deque[SyncWork] = deque()
+        #: A thread is asked to come, or works for this queue; it has begun the first piece.
+        self._asked = self._begun = False
 
     def submit(self, work: SyncWork) -> None:
         """Do it behind earlier work."""
         with self._changed:
             self._work.append(work)
-            if len(self._work) > 1:
+            if len(self._work) == 1:
+                self.times.begin(work.kind, self._now())
+            if self._asked:
                 return
-            self.times.begin(work.kind, self._now())
+            self._asked = True
         self._threads.run(self._run_first)
 
     def stop(self, timeout: float) -> None:
-        """Wait until all is done, for at most `timeout` seconds; not on the event loop."""
+        """Wait until all is done, for at most `timeout` seconds; not on the event loop.
+
+        What is withdrawn waits for no thread: all of them may be busy for other replicas.
+        """
         with self._changed:
+            for work in list(self._work)[self._begun :]:
+                if work.withdrawn:
+                    self._work.remove(work)
+                    self._post(work, None)
             self._changed.wait_for(lambda: not self._work, timeout)
 
     def _run_first(self) -> None:
-        work, error = self._work[0], None
+        with self._changed:
+            if not self._work:  # it was withdrawn
+                self._asked = False
+                return
+            self._begun = True
+            work, error = self._work[0], None
         try:
-            work.task.run()
+            if not work.withdrawn:
+                work.task.run()
         except BaseException as raised:  # the replica decides, as in sync_thread.py
             error = raised
         with self._changed:
@@ -104,10 +121,12 @@ class SharedDiskQueue:
             self.times.end(now)
             self._post(work, error)  # before who waits for the last one is told
             self._work.popleft()
+            self._begun = False
             if self._work:
                 self.times.begin(self._work[0].kind, now)
                 self._threads.run(self._run_first)
             else:
+                self._asked = False
                 self._changed.notify_all()
 
     def _post(self, work: SyncWork, error: BaseException | None) -> None:

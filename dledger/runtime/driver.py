@@ -116,9 +116,8 @@ class Driver:
         )
         parts.roster.live_leader = self.replica.node.live_leader
         parts.generations.told_older = self._older
-        calls = self.transport.has_promised, self.transport.announce, self.owned
-        in_thread = None if parts.host is None else parts.host.in_thread
-        self._renewal = Renewal(parts.generations, *calls, in_thread)
+        calls = self.transport.has_promised, self.transport.announce, self.owned, self.start_sync
+        self._renewal = Renewal(parts.generations, *calls)
         self._follow()
         self.send = self.transport.send  # `Ports.send`
         self._sync_threads: dict[str, DiskQueue] = {}
@@ -326,6 +325,9 @@ class Driver:
 
     def _sync_done(self, work: SyncWork, error: BaseException | None) -> None:
         self._syncing -= 1
+        if work.kind == "generations":
+            self._renewal.ended(error)
+            return
         if self._disk_check is not None and not self._stopped:
             self._disk_check.ended(work, error)
         self.replica.sync_done(work, error, self._clock.now())

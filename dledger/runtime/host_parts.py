@@ -69,10 +69,6 @@ class HostParts:
         """A replica's queue "log", "hard" or "files"."""
         return self._threads[name].queue(owned, done, now)
 
-    def in_thread(self, work: Callable[[], None]) -> None:
-        """Call it in one of the threads that make files."""
-        self._threads["files"].run(work)
-
     def _come_round(self) -> None:
         self._loop_watch.came_round(self._now())
         self._timer = self._owned.call_later(LOOK_SECONDS, self._come_round)

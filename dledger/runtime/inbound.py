@@ -166,6 +166,11 @@ class Inbound(asyncio.BufferedProtocol):
         """Its answers are not heard."""
         return bool(self._unheard)
 
+    @property
+    def group(self) -> str | None:
+        """The group that its hello named; None: it has said none yet."""
+        return None if self._side is None else self._side.me.group
+
     def close(self) -> None:
         """End the connection without a word."""
         self._end("")

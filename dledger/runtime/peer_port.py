@@ -102,8 +102,15 @@ class PeerPort:
             )
 
     def remove(self, group: str) -> None:
-        """Let no caller of `group` in any more; one that is not there is no mistake."""
+        """Let no caller of `group` in any more; one that is not there is no mistake.
+
+        Connections to it that are being greeted are closed: what they would still tell is of this
+        run of the group, and must not be written over the next one's files.
+        """
         self._groups.pop(group, None)
+        for inbound in list(self._greeting):
+            if inbound.group == group:
+                inbound.close()
 
     @property
     def groups(self) -> tuple[str, ...]:

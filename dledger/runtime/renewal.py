@@ -1,28 +1,36 @@
 """Gives a folder new generations, and writes those met of peers (generations.py).
 
-    timer, every RENEW_SECONDS ─► has this node promised anything? ─► thread: write ─► announce
-    a peer was met ───────────────────────────────────────────────► thread: write
+    timer, every RENEW_SECONDS ─► has this node promised anything? ─► files queue: write ─► announce
+    a peer was met ───────────────────────────────────────────────► files queue: write
 
-A generation is on disk before a peer hears of it. A disk that hangs keeps its thread and nothing
-else; one that fails is noticed by the log, which has more to say about it.
+A generation is on disk before a peer hears of it. A disk that fails is noticed by the log, which
+has more to say about it. No write outlives its node: it would put the file back for the next one
+on this folder, and peers would take the folder for a copy from a backup. So they are work of the
+node's own queue, for whose end `Driver.stop` waits.
 """
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
-import threading
 from collections.abc import Callable
 
 from dledger.membership.generations import RENEW_SECONDS, Generations
+from dledger.replica.ports import SyncWork
 from dledger.runtime.owned import Owned
 
 _log = logging.getLogger(__name__)
 
 
-def _in_a_new_thread(work: Callable[[], None]) -> None:
-    threading.Thread(target=work, daemon=True).start()
+class _Write:
+    """The number and content of one write of the file. A `SyncTask`."""
+
+    def __init__(self, generations: Generations, number: int) -> None:
+        self.number, self._generations = number, generations
+        self._data = generations.capture(number)
+
+    def run(self) -> None:
+        self._generations.write(self._data)
 
 
 class Renewal:
@@ -34,53 +42,53 @@ class Renewal:
         promised: Callable[[], bool],
         announce: Callable[[], None],
         owned: Owned,
-        in_thread: Callable[[Callable[[], None]], None] | None = None,
+        submit: Callable[[SyncWork], None],
     ) -> None:
-        """`in_thread`: runs a call in some thread; None: in one that is made for it."""
-        self._in_thread = in_thread or _in_a_new_thread
+        """`submit`: has work of kind "generations" done; `ended` is told of its end."""
+        self._submit = submit
         self._generations = generations
         self._promised, self._announce = promised, announce
         self._owned = owned
         self._timer: asyncio.TimerHandle | None = None
-        self._writing = self._again = self._stopped = False
+        self._writing: tuple[_Write, SyncWork] | None = None
+        self._again = self._stopped = False
 
     def start(self) -> None:
         self._generations.changed = self._write
         self._timer = self._owned.call_later(RENEW_SECONDS, self._look)
 
     def stop(self) -> None:
+        """Begin no write any more; one that has begun is for the queue's owner to wait for."""
         self._stopped = True
+        if self._writing is not None:
+            self._writing[1].withdrawn = True
         if self._timer is not None:
             self._timer.cancel()
 
     def _look(self) -> None:
         self._timer = self._owned.call_later(RENEW_SECONDS, self._look)
-        if not self._writing and self._promised():
+        if self._writing is None and self._promised():
             self._write(1)
 
     def _write(self, more: int = 0) -> None:
-        """Write the file in a thread: the number plus `more`, and the peers' generations."""
-        if self._writing:
+        """Have the file written: the number plus `more`, and the peers' generations."""
+        if self._stopped:
+            return
+        if self._writing is not None:
             self._again = True
             return
-        self._writing, self._again = True, False
-        number = self._generations.current.number + more
-        data = self._generations.capture(number)
-        self._in_thread(functools.partial(self._run, data, number))
+        self._again = False
+        write = _Write(self._generations, self._generations.current.number + more)
+        work = SyncWork("generations", write)
+        self._writing = write, work
+        self._submit(work)
 
-    def _run(self, data: bytes, number: int) -> None:
-        error: Exception | None = None
-        try:
-            self._generations.write(data)
-        except OSError as raised:
-            error = raised
-        try:  # noqa: SIM105  # as in sync_thread.py
-            self._owned.call_soon_threadsafe(self._done, number, error)
-        except RuntimeError:  # the loop is closed: nobody wants to know
-            pass
-
-    def _done(self, number: int, error: Exception | None) -> None:
-        self._writing = False
+    def ended(self, error: BaseException | None) -> None:
+        """The write has ended, well or with `error`; a mistake is raised here."""
+        assert self._writing is not None, "one write at a time"
+        number, self._writing = self._writing[0].number, None
+        if error is not None and not isinstance(error, OSError):
+            raise error
         if self._stopped:
             return
         if error is not None:

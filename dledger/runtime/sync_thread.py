@@ -31,6 +31,7 @@ QUEUE_OF = {
     "trim": "files",
     "snapshot": "files",
     "mend": "files",
+    "generations": "files",
 }
 
 
@@ -78,7 +79,8 @@ class SyncThread:
             times.begin(work.kind, now())
             error: BaseException | None = None
             try:
-                work.task.run()
+                if not work.withdrawn:
+                    work.task.run()
             except BaseException as raised:  # the replica decides; a thread that dies is mute
                 error = raised
             times.end(now())

@@ -159,7 +159,7 @@ async def test_a_mistake_in_what_is_shared_ends_every_group_of_that_host(hosts: 
     def mistake() -> None:
         raise ZeroDivisionError("in what all share")
 
-    parts.in_thread(mistake)
+    parts._threads["files"].run(mistake)
     for group in nodes:
         node = group["n0"]
         await eventually(lambda node=node: node.failure is not None, "that it stops", 60)

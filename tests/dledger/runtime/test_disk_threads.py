@@ -126,6 +126,23 @@ async def test_stop_waits_for_its_own_work(queues: Queues) -> None:
     await queues.until("slow")
 
 
+async def test_withdrawn_work_waits_for_no_thread(queues: Queues) -> None:
+    """Both threads are busy for another replica; what this one has withdrawn is left out."""
+    goes_on, queue = threading.Event(), queues.queue()
+    for name in ("a", "b"):
+        queues.queue().submit(SyncWork("log", Task(name, queues.ran, goes_on)))
+    work = SyncWork("generations", Task("late", queues.ran))
+    queue.submit(work)
+    work.withdrawn = True
+    await asyncio.to_thread(queue.stop, limit(30))
+    await queues.until("late")
+    assert queues.ran == [], "it has ended, and the threads are still busy"
+    queue.submit(SyncWork("log", Task("next", queues.ran)))
+    goes_on.set()
+    await queues.until("a", "b", "next")
+    assert "late" not in queues.ran
+
+
 async def test_a_mistake_in_a_call_is_told_and_ends_no_thread(queues: Queues) -> None:
     def mistake() -> None:
         raise ZeroDivisionError("a mistake")
