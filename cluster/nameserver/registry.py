@@ -292,9 +292,9 @@ def _take_report(broker: _Broker, request: RegisterBrokerRequest) -> None:
 
 
 def _members(topic: str, brokers: list[_Broker]) -> int:
-    """Members that wait on a notification route; 0 where a leader has not told."""
-    told = [broker.notified for broker in brokers]
-    return 0 if None in told else max(members.of(topic) for members in told if members)
+    """Members that wait on a notification route; 0 where a leader says so, or has not told."""
+    told = [broker.notified.of(topic) if broker.notified else 0 for broker in brokers]
+    return max(told) if all(told) else 0
 
 
 def _takes_part(broker: _Broker, address: str, member: _Member) -> bool:

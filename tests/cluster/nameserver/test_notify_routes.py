@@ -119,6 +119,27 @@ def test_a_group_that_cannot_use_it_has_none_and_a_large_one_is_bounded() -> Non
     assert empty_queues(registry) == {"~2@b": QUEUES_MIN}
 
 
+@pytest.mark.parametrize(
+    ("told", "wanted"),
+    [
+        (("g:0", ""), {}),
+        (("g:0", "g:4"), {}),
+        (("", "g:0"), {}),
+        (("*:0", "g:2"), {}),
+        (("g:2", ""), {"~2@a": 4, "~2@b": 4}),
+        (("g:32", "g:2"), {"~2@a": 32, "~2@b": 32}),
+    ],
+)
+def test_of_leaders_that_disagree_one_that_wants_none_decides(
+    told: tuple[str, str], wanted: dict[str, int]
+) -> None:
+    """It sees the locks, or a member of another language, of which the others do not know."""
+    registry = three("b", registry=three("a"))
+    for name, groups in zip("ab", told, strict=True):
+        register(registry, "n0", 0, living="n1 n2", name=name, notified_groups=groups)
+    assert empty_queues(registry) == wanted
+
+
 def test_a_leader_that_told_no_members_has_none() -> None:
     """Which groups have locks or other clients is not known then."""
     registry = three()
