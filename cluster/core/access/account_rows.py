@@ -16,6 +16,7 @@ counts.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -95,6 +96,22 @@ def logged_row(row: Mapping[str, Any]) -> dict[str, Any]:
                 "groups; name Group:NAME or Group:PREFIX*"
             )
     return {name: value for name, value in _row_of(account, given).items() if value is not None}
+
+
+def without_scopes(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of the log as `logged_row` takes it again: earlier releases kept fe80::1%eth0/128.
+
+    It meant fe80::1 on every interface, as it does without.
+    """
+    found = dict(row)
+    if policies := found.get("policies"):
+        found["policies"] = [
+            {**one, "sourceIps": [re.sub("%[^/]*", "", source) for source in one["sourceIps"]]}
+            if one.get("sourceIps")
+            else one
+            for one in policies
+        ]
+    return found
 
 
 def _check_sources(policies: Any) -> None:

@@ -135,6 +135,35 @@ def test_policies_of_other_resources_stay(tool: Tool) -> None:
     assert tool.asks(Code.AUTH_LIST_ACL) is None
 
 
+def test_an_account_of_an_earlier_release_with_a_scoped_source_can_be_altered(tool: Tool) -> None:
+    """Only what is newly given is refused for it."""
+    accounts = tool.broker.parts.state.accounts
+    old = entry("Topic:orders", type="Custom", sourceIps=["fe80::1%eth0/128", "10.0.0.0/8"])
+    stored = {**tool.rows()["a-writer"], "policies": [old]}
+    kept = {**old, "sourceIps": ["fe80::1/128", "10.0.0.0/8"]}
+    for code, body in (
+        (Code.AUTH_CREATE_USER, {"password": SECRET}),
+        (Code.AUTH_UPDATE_USER, {"userStatus": "disable"}),
+    ):
+        accounts.apply([stored], ())
+        tool.user("a-writer", code, **body)
+        assert tool.rows()["a-writer"]["policies"] == [kept]
+    accounts.apply([stored], ())
+    tool.asks(Code.CHANGE_ACCOUNTS, {"alter": [{"accessKey": "a-writer", "admin": True}]})
+    assert tool.rows()["a-writer"] == {**stored, "admin": True, "policies": [kept]}
+    accounts.apply([stored], ())
+    tool.acl(entry("Topic:more"))
+    assert tool.rows()["a-writer"]["policies"][0] == kept
+    scoped = {
+        "policies": [
+            {"policyType": "Custom", "entries": [entry("Topic:new", sourceIps=["fe80::2%eth0"])]}
+        ]
+    }
+    tool.is_refused(
+        INVALID, "names an interface", Code.AUTH_CREATE_ACL, scoped, subject="User:a-writer"
+    )
+
+
 def test_rights_of_plain_acls_kind_are_shown_and_taken_away_as_policies(tool: Tool) -> None:
     rights = {"topicPerms": ["orders=PUB|SUB", "else=DENY"], "defaultGroupPerm": "SUB"}
     change = {"alter": [{"accessKey": "a-writer", **rights}]}

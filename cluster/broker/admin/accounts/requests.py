@@ -22,6 +22,7 @@ from cluster.broker.admin.accounts.changes import account_row
 from cluster.broker.admin.ports import AdminPorts
 from cluster.broker.kernel.net.request_bodies import json_object, json_rows
 from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
+from cluster.core.access.account_rows import without_scopes
 from cluster.core.access.account_table import ACCOUNTS_MAX, without_secret
 from cluster.core.access.needs import ADMIN
 from cluster.errors import InvalidRequest, NotFound
@@ -77,20 +78,20 @@ def change_accounts(ports: AdminPorts, call: Call, request: ChangeAccounts) -> N
 
 
 def existing_account(ports: AdminPorts, key: str) -> dict[str, Any]:
-    """Its row. Raises NotFound."""
+    """Its row, as it may be logged again. Raises NotFound."""
     found = ports.state.accounts.get(key)
     if found is None:
         raise NotFound(
             f"the log has no account {key[:64]!r}; dledger account list shows them, and those of a "
             "node's file are changed there"
         )
-    return dict(found)
+    return without_scopes(found)
 
 
 def _created(ports: AdminPorts, row: dict[str, Any]) -> dict[str, Any]:
     key = str(row.get("accessKey"))
     found = ports.state.accounts.get(key)
-    if found is not None and found != account_row(row):
+    if found is not None and without_scopes(found) != account_row(row):
         raise InvalidRequest(f"there is an account {key[:64]!r}; change it with account alter")
     return row
 

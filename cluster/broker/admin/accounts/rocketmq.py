@@ -20,6 +20,7 @@ from cluster.broker.admin.accounts.requests import existing_account, joined
 from cluster.broker.admin.ports import AdminPorts
 from cluster.broker.kernel.net.request_bodies import json_object, json_rows
 from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
+from cluster.core.access.account_rows import without_scopes
 from cluster.core.access.needs import ADMIN
 from cluster.core.access.policies import policy_row, read_policy, resource_text
 from cluster.errors import InvalidRequest
@@ -85,10 +86,11 @@ def create_user(ports: AdminPorts, call: Call, request: WithBody) -> None:
     row = _user_row(request)
     if "secretKey" not in row:
         raise InvalidRequest("the password is blank; give one of at least 8 characters")
-    found = ports.state.accounts.get(request.name)
-    if found is not None and account_row({**found, **row}) != found:
+    found = without_scopes(ports.state.accounts.get(request.name) or {})
+    merged = {**found, **row}
+    if found and account_row(merged) != found:
         raise InvalidRequest(f"the user {request.name[:64]!r} exists; change it with updateUser")
-    ports.account_changes.change([{**(found or {}), **row}], (), call.done)
+    ports.account_changes.change([merged], (), call.done)
 
 
 def update_user(ports: AdminPorts, call: Call, request: WithBody) -> None:
