@@ -135,7 +135,7 @@ ACCOUNTS = (
         tests=(f"{_POLICIES}test_what_is_denied_stays_so_however_the_address_is_written",),
     ),
     Mutant(
-        "what-is-denied-to-all-ipv6-addresses-is-allowed-to-ipv4",
+        "what-is-denied-to-all-addresses-of-one-kind-is-allowed-to-the-other",
         ("R29",),
         (
             Patch(
@@ -145,6 +145,18 @@ ACCOUNTS = (
             ),
         ),
         tests=(f"{_POLICIES}test_a_deny_of_all_addresses_is_for_every_client",),
+    ),
+    Mutant(
+        "what-is-denied-to-ipv6-around-ipv4-is-allowed-to-ipv4",
+        ("R29",),
+        (
+            Patch(
+                "cluster.core.access.policy_index",
+                "        if denies and bits != _IPV4_BITS and ",
+                "        if False and ",
+            ),
+        ),
+        tests=(f"{_POLICIES}test_a_deny_of_a_network_is_for_all_who_are_in_it",),
     ),
     Mutant(
         "a-mark-is-logged-for-a-change-that-is-refused",
