@@ -70,7 +70,7 @@ def arguments(root: Path, profile: Profile, member: Member) -> list[str]:
     settings = profile.settings
     chosen = settings_of(settings)
     found += [] if chosen.relays else ["--no-relays"]
-    found += [] if chosen.notify_routes else ["--no-notify-routes"]
+    found += ["--notify-routes" if chosen.notify_routes else "--no-notify-routes"]
     if secret := settings.get("broker.cluster_secret"):
         found += ["--cluster-secret-file", str(_write_cluster_secret(root, secret))]
     if accounts := settings.get("broker.acl_file"):

@@ -11,6 +11,7 @@ import pytest
 
 from cluster.local import nameserver_files, plan, profile
 from cluster.local.launcher import LauncherError, LocalCluster
+from cluster.local.nameserver_main import arguments_of
 from cluster.local.node_files import write_node_file
 from cluster.settings.node import build_node, read_node
 from cluster.settings.settings import SettingsError
@@ -179,7 +180,11 @@ def test_name_servers_are_told_of_notification_routes(tmp_path: Path) -> None:
         given = {} if value is None else {"nameserver.notify_routes": value}
         made = LocalCluster.create(tmp_path / str(number), plan.plan(3), given).profile
         said = nameserver_files.arguments(tmp_path, made, made.member("ns"))
-        assert ("--no-notify-routes" in said) == (value == "off")
+        assert ({"--notify-routes", "--no-notify-routes"} & {*said}) == {
+            "--no-notify-routes" if value == "off" else "--notify-routes"
+        }
+        options = arguments_of().parse_args(said[1:])
+        assert options.notify_routes is (value != "off")
 
 
 def test_drawn_ports_are_not_drawn_twice(monkeypatch: pytest.MonkeyPatch) -> None:
