@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 from collections.abc import Callable
 
 from dledger.config import RaftConfig
@@ -26,10 +27,22 @@ _log = logging.getLogger(__name__)
 #: Threads for each kind of disk work. More: groups wait less for each other's syncs, on a disk that
 #: does several at once. Less: the opposite. Several also for votes, of which each needs a sync.
 THREADS = {"log": 4, "hard": 2, "files": 2}
-#: Many groups dial at once when a host comes up, two connections each and peer.
-GREETING_PER_HOST_MAX = 64 * GREETING_MAX
+#: Connections that have not said who they are may hold one of so many of the process's file
+#: descriptors: a group that gets none for its next file ends. Many peers' groups dial at once when
+#: a host comes up, and who is closed for want of room dials again.
+GREETING_SHARE = 10
+#: And so many at most.
+GREETING_PER_HOST_MAX = 16 * GREETING_MAX
 #: A disk that hangs keeps its threads for so long, then they are left behind.
 STOP_SECONDS_MAX = 10.0
+
+
+def greeting_max() -> int:
+    """Connections without an accepted hello, for the limit of descriptors as it is now."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if limit == resource.RLIM_INFINITY:
+        return GREETING_PER_HOST_MAX
+    return max(1, min(limit // GREETING_SHARE, GREETING_PER_HOST_MAX))
 
 
 class HostParts:
@@ -38,7 +51,7 @@ class HostParts:
     def __init__(self, config: RaftConfig, clock: Clock) -> None:
         self._config, self._now = config, clock.now
         self._owned = Owned(self._died)
-        self.port = PeerPort(config, self._owned, shared=True, greeting_max=GREETING_PER_HOST_MAX)
+        self.port = PeerPort(config, self._owned, shared=True, greeting_max=greeting_max())
         self._threads: dict[str, DiskThreads] = {}
         self._loop_watch = LoopWatch(
             config.node_id, config.disk_stall_ms / 1000, LOOK_SECONDS, self._now

@@ -57,7 +57,7 @@ class PeerPort:
         )
         self._server: asyncio.Server | None = None
         self._groups: dict[str, Callable[[], Side]] = {}
-        self._greeting: set[Inbound] = set()
+        self._greeting: dict[Inbound, None] = {}  # the oldest first
         self._complaints = Complaints(_log, owned.time)
 
     async def open(self) -> None:
@@ -131,8 +131,10 @@ class PeerPort:
             owned=self._owned,
         )
         if len(self._greeting) >= self._greeting_max:
-            next(iter(self._greeting)).close()
-        self._greeting.add(inbound)
+            oldest = next(iter(self._greeting))
+            del self._greeting[oldest]  # its end may be told only after many more have come
+            oldest.close()
+        self._greeting[inbound] = None
         return inbound
 
     # -- `Port` of a connection ------------------------------------------------------------------
@@ -153,11 +155,11 @@ class PeerPort:
 
     def greeted(self, inbound: Inbound) -> None:
         """It is a group's now."""
-        self._greeting.discard(inbound)
+        self._greeting.pop(inbound, None)
 
     def ended(self, inbound: Inbound, reason: str) -> None:
         """It ended before that; told by kinds, so that no stray fills the log."""
-        self._greeting.discard(inbound)
+        self._greeting.pop(inbound, None)
         if reason:
             self._complaints.say(
                 f"closed a connection, {inbound.kind}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 import socket
 from collections.abc import Callable
 
@@ -12,6 +13,7 @@ import pytest
 from dledger.core.messages import AppendEntries, AppendReply, Heartbeat
 from dledger.core.types import EntryId, Index, NodeId, Term
 from dledger.membership.handshake import LinkKind
+from dledger.runtime.host_parts import GREETING_PER_HOST_MAX, greeting_max
 from dledger.runtime.peer_port import GREETING_MAX
 from dledger.wire.frames import FRAME, FrameType, pack_frame
 
@@ -181,6 +183,27 @@ async def test_strays_that_say_nothing_do_not_crowd_peers_out(make: Make) -> Non
     assert len(two.transport._peer_port._greeting) <= GREETING_MAX
     for _, writer in strays:
         writer.close()
+
+
+async def test_many_strays_at_once_hold_no_more_than_their_share(make: Make) -> None:
+    """The end of a connection is told later than the next ones come."""
+    two = make("n1")
+    await two.transport.start()
+    port = two.transport._peer_port
+    strays = [port._accept() for _ in range(GREETING_MAX + 40)]
+    assert list(port._greeting) == strays[40:]
+    assert [stray._closed for stray in strays] == [True] * 40 + [False] * GREETING_MAX
+
+
+@pytest.mark.parametrize(
+    ("limit", "found"),
+    [(1024, 102), (5, 1), (1 << 20, GREETING_PER_HOST_MAX), (-1, GREETING_PER_HOST_MAX)],
+)
+def test_strays_of_a_host_take_a_share_of_its_descriptors(
+    limit: int, found: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
+    assert greeting_max() == found
 
 
 async def test_silence_instead_of_a_hello_ends(make: Make) -> None:
