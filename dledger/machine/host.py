@@ -10,6 +10,7 @@ that group's node here, and no other. Nodes of a group are hosts: those that `me
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import re
 from collections.abc import Callable, Collection
@@ -58,28 +59,45 @@ class Host(Lifetime):
         """Listen, and start the threads. Raises OSError when the address is taken."""
         assert self._parts is None, "a Host is started once"
         parts = HostParts(self.config, self._clock)
+        parts.closed = self._group_closed
         await parts.start()
         self._parts = parts
 
     async def close(self) -> None:
         """Close the port and the groups that are open; a second call has no effect.
 
-        Raises the first NodeFailed of a group whose disk does not come back, when all are closed.
+        When all are closed it raises the first of their errors: NodeFailed of a disk that does not
+        come back, OSError of one that refuses the last sync. A call that is cancelled closes
+        them all the same, before it ends.
         """
         parts, self._parts = self._parts, None
         if parts is None:
             return
-        await parts.port.close()  # first, else peers would be refused group by group, and told so
-        opened, self._opened = self._opened, {}
-        failures: list[NodeFailed] = []
-        for one in opened.values():
+        closing = asyncio.gather(self._close(parts), return_exceptions=True)
+        cancelled: asyncio.CancelledError | None = None
+        while not closing.done():
             try:
-                await one.close()
-            except NodeFailed as failure:
-                failures.append(failure)
-        await parts.close()
-        if failures:
-            raise failures[0]
+                await asyncio.wait((closing,))
+            except asyncio.CancelledError as error:
+                cancelled = error
+        if cancelled is not None:
+            raise cancelled
+        for failure in closing.result():
+            if failure is not None:
+                raise failure
+
+    async def _close(self, parts: HostParts) -> None:
+        opened = list(self._opened.values())
+        try:
+            await parts.port.close()  # first, else peers would be refused group by group, and told
+            # Side by side: each may have a disk that hangs, and takes its time.
+            ended = await asyncio.gather(*(one.close() for one in opened), return_exceptions=True)
+        finally:
+            await parts.close()
+            self._opened.clear()
+        for error in ended:
+            if error is not None:
+                raise error
 
     # -- groups ------------------------------------------------------------------------------------
 
@@ -189,6 +207,9 @@ class Host(Lifetime):
     def _format(self, config: RaftConfig) -> None:
         if not Path(config.data_dir).exists():
             ReplicatedLog.format(config, files=self._files)
+
+    def _group_closed(self, name: str) -> None:
+        self._opened.pop(name, None)
 
     async def _start(self, name: str, opened: Opened) -> Opened:
         await opened.start()

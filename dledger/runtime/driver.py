@@ -174,8 +174,8 @@ class Driver:
         failed = self.replica.failure is not None
         self.replica.stop(self._clock.now())
         await self.transport.stop()
-        for thread in set(self._sync_threads.values()):
-            await asyncio.to_thread(thread.stop, STOP_SECONDS_MAX)
+        stops = [thread.stop for thread in set(self._sync_threads.values())]
+        await asyncio.gather(*(asyncio.to_thread(stop, STOP_SECONDS_MAX) for stop in stops))
         if self._syncing:
             # Its end was posted by the thread that has ended now: one turn of the loop away.
             await asyncio.sleep(0)
@@ -185,6 +185,8 @@ class Driver:
                 "its files are left as after a crash, which the next start repairs"
             )
         self._parts.close(failed or self.replica.disk_refused)
+        if self._parts.host is not None:
+            self._parts.host.closed(self.config.group)
 
     # -- for callers -----------------------------------------------------------------------------
 

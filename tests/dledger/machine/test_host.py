@@ -118,6 +118,58 @@ async def test_a_host_that_closes_hears_no_caller_meanwhile(
     assert refused == [True]
 
 
+@pytest.mark.parametrize("how", [OSError(5, "Input/output error"), asyncio.CancelledError()])
+async def test_a_group_that_cannot_close_leaves_no_other_running(
+    hosts: Hosts, monkeypatch: pytest.MonkeyPatch, how: BaseException
+) -> None:
+    host, before = hosts.hosts.pop("n0"), threads_of_hosts()
+    sick, well = [await host.open(name, Adder(), create=True) for name in ("sick", "well")]
+
+    async def close() -> None:
+        raise how
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sick, "close", close)
+        with pytest.raises(type(how)):
+            await host.close()
+    await sick.close()
+    with pytest.raises(NodeFailed):
+        await well.propose(1)
+    assert threads_of_hosts() < before
+
+
+async def test_a_close_that_is_cancelled_closes_all_the_same(
+    hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, began, goes_on = hosts.hosts.pop("n0"), asyncio.Event(), asyncio.Event()
+    node = await host.open("a", Adder(), create=True)
+    close = node.close
+
+    async def closing() -> None:
+        began.set()
+        await goes_on.wait()
+        await close()
+
+    monkeypatch.setattr(node, "close", closing)
+    closes = asyncio.ensure_future(host.close())
+    await began.wait()
+    closes.cancel()
+    await asyncio.sleep(0)
+    goes_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await closes
+    with pytest.raises(NodeFailed):
+        await node.propose(1)
+
+
+async def test_a_group_that_is_closed_is_forgotten(hosts: Hosts) -> None:
+    host = hosts.hosts["n0"]
+    node = await host.open("a", Adder(), create=True)
+    assert list(host._opened) == ["a"]
+    await node.close()
+    assert not host._opened
+
+
 async def test_a_group_that_a_host_does_not_run_is_refused(
     hosts: Hosts, caplog: pytest.LogCaptureFixture
 ) -> None:
