@@ -99,7 +99,12 @@ class ReplicatedLog(Lifetime):
         Raises NotFormatted, WrongIdentity, StoreLocked, HardStateLost, LogDamaged, OSError.
         """
         assert self._driver is None, "a ReplicatedLog is started once"
-        parts = self._extend(open_folder(self.config, self, files=self._files, clock=self._clock))
+        parts = open_folder(self.config, self, files=self._files, clock=self._clock)
+        try:
+            parts = self._extend(parts)
+        except BaseException:
+            parts.close(False)  # no driver does
+            raise
         self._store = parts.log
         self.entry_size_max = min(self.config.entry_size_max, parts.log.body_size_max)
         self._tagging.bind(parts.log)

@@ -19,6 +19,7 @@ from dledger import (
     LogUsageError,
     NodeFailed,
     OutcomeUnknown,
+    ReplicatedLog,
     ReplicatedStateMachine,
     StateMachineFailed,
 )
@@ -279,6 +280,16 @@ async def test_a_host_that_does_not_run(tmp_path: Path, hosts: Hosts) -> None:
     with pytest.raises(OSError, match="cannot listen on"):
         await host.start()
     await host.close()
+
+
+async def test_a_log_of_a_host_that_does_not_run_keeps_no_folder_locked(hosts: Hosts) -> None:
+    early = Host(hosts.configs["n0"], clock=LoopClock())
+    config = early.config_of("a", ["n0"])
+    ReplicatedLog.format(config)
+    log = ReplicatedLog(config, clock=LoopClock(), extend=early.share)
+    with pytest.raises(NodeFailed, match="does not run"):
+        await log.start()
+    assert await hosts.hosts["n0"].open_log("a", members=["n0"])
 
 
 async def test_two_hosts_do_not_share_a_folder(hosts: Hosts) -> None:
