@@ -28,6 +28,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from cluster.local import launcher, plan, processes, stories
 from cluster.local.launcher import LocalCluster
+from dledger.runtime.loop import loop_factory
 from tests import command_line
 from tests.suite_order import in_order, scope_of
 from tests.virtual_loop import SteadyLoop, VirtualLoop
@@ -58,6 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "alone: of the long ones, those that nothing may run beside")
     config.addinivalue_line("markers", "soak: of the long ones, those that others run beside")
     config.addinivalue_line("markers", "virtual_time: async, on a clock that jumps and no sockets")
+    config.addinivalue_line("markers", "both_loops: async, on asyncio's loop and on uvloop")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -116,9 +118,11 @@ def _file(item: pytest.Item) -> str:
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """One loop for each async test: see virtual_loop.py."""
-    is_virtual = item.get_closest_marker("virtual_time") is not None
-    return {"loop": VirtualLoop if is_virtual else SteadyLoop}
+    """One loop for each async test (virtual_loop.py); `both_loops`: another run on uvloop."""
+    if item.get_closest_marker("virtual_time") is not None:
+        return {"loop": VirtualLoop}
+    of_nodes = loop_factory() if item.get_closest_marker("both_loops") else None
+    return {"loop": SteadyLoop} | ({} if of_nodes is None else {"uvloop": of_nodes})
 
 
 def pytest_timeout_set_timer(item: pytest.Item, settings: pytest_timeout.Settings) -> bool:

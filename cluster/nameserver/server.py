@@ -30,7 +30,7 @@ from cluster.security.tls import listening
 from dledger.config import TlsMode
 from dledger.membership.proof import secret_error
 from dledger.runtime.complaints import Complaints
-from dledger.runtime.listening import stop_listening
+from dledger.runtime.listening import listen_at, stop_listening
 
 IDLE_SECONDS_MAX = 120.0
 EXPIRE_PERIOD_SECONDS = 5.0
@@ -121,9 +121,7 @@ class NameServer:
             notify_routes=self._notify_routes,
         )
         made = listening(lambda: _Connection(self, requests), self._tls_mode, *self._tls)
-        self._server = await loop.create_server(
-            made, self._host, self._port, reuse_address=True, backlog=descriptors.backlog()
-        )
+        self._server = await listen_at(made, self._host, self._port, backlog=descriptors.backlog())
         self._tick()
 
     async def close(self) -> None:

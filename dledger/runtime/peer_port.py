@@ -22,7 +22,7 @@ from dledger.membership.proof import NONCE_SIZE
 from dledger.runtime.complaints import Complaints
 from dledger.runtime.inbound import Inbound, Side
 from dledger.runtime.inbound_tls import InboundTls
-from dledger.runtime.listening import stop_listening
+from dledger.runtime.listening import listen_at, stop_listening
 from dledger.runtime.owned import Owned
 from dledger.runtime.peer_tls import PeerTls
 
@@ -63,9 +63,8 @@ class PeerPort:
     async def open(self) -> None:
         """Listen. Raises OSError when the address is taken."""
         host, port = self._config.listen_address()
-        loop = asyncio.get_running_loop()
         try:
-            self._server = await loop.create_server(self._accept, host, port)
+            self._server = await listen_at(self._accept, host, port)
         except OSError as error:
             raise OSError(
                 error.errno,

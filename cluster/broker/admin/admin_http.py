@@ -35,7 +35,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from cluster.broker.admin.admin_connections import BACKLOG, AdminConnections
 from cluster.broker.admin.http_log import HttpLog
-from dledger.runtime.listening import stop_listening
+from dledger.runtime.listening import listen_at, stop_listening
 from dledger.runtime.owned import Owned
 
 LINE_BYTES_MAX = 48 << 10  # of a request: the cursor of a topic with many queues is long
@@ -147,8 +147,8 @@ class AdminServer:
         assert self._runner.server is not None, "it is set up"
         self.connections = AdminConnections(self._runner.server, self._owned)
         try:
-            self._server = await asyncio.get_running_loop().create_server(
-                self.connections, self._host, self._port, backlog=BACKLOG, reuse_address=True
+            self._server = await listen_at(
+                self.connections, self._host, self._port, backlog=BACKLOG
             )
         except OSError as error:
             await self.close()

@@ -25,6 +25,8 @@ from dledger.log.log_start import LogStart
 from .conftest import MakeBrokers
 from .harness import CLIENT_PORT, Brokers, until
 
+pytestmark = pytest.mark.both_loops  # nodes run on uvloop, which raises nothing for a taken port
+
 
 async def test_certificates_that_cannot_be_used_stop_the_start_of_a_node_that_comes_back(
     make_brokers: MakeBrokers, tmp_path: Path

@@ -26,7 +26,7 @@ from cluster.protocol.send import SEND_CODES, SendRequest, to_frame
 from cluster.security.tls import listening
 from dledger.config import TlsMode
 from dledger.runtime.complaints import Complaints
-from dledger.runtime.listening import stop_listening
+from dledger.runtime.listening import listen, stop_listening
 from dledger.runtime.owned import Owned
 
 CLOSE_SECONDS = 0.05  # for the last answers; then connections are cut
@@ -100,11 +100,11 @@ class ClientServer:
     async def start(self, bound: socket.socket, made: Callable[[], asyncio.Protocol]) -> None:
         """Accept connections on a socket that `bind` made.
 
-        Raises OSError where another program bound the port, too, and listens already.
+        Raises OSError where another program bound the port, too, and listens already; the socket
+        is the caller's then.
         """
-        loop = asyncio.get_running_loop()
         try:
-            server = await loop.create_server(made, sock=bound, backlog=descriptors.backlog())
+            server = await listen(made, bound, backlog=descriptors.backlog())
         except OSError as error:
             host, port = bound.getsockname()[:2]
             raise _taken(host, port, error) from error
