@@ -313,11 +313,7 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
             lambda position: self.log.driver.trim(position),
             self._snapshot_failed,
         )
-        try:
-            index = self._saving.restore(has_peers=len(self.config.peers) > 1)
-        except BaseException:
-            parts.close(False)
-            raise
+        index = self._saving.restore(has_peers=len(self.config.peers) > 1)
         if index is None:
             return replace(parts, restore=self._state_taken)
         self.log.state_is(index)
