@@ -25,6 +25,7 @@ from dledger.errors import MalformedFrame, PeerRefused
 from dledger.membership.handshake import Dialler, Hello, LinkKind, Member
 from dledger.membership.proof import NONCE_SIZE
 from dledger.runtime.inbound import Inbound, Side
+from dledger.runtime.listening import listen_at
 from dledger.runtime.owned import Owned
 from dledger.wire.frames import FrameDecoder
 from dledger.wire.messages import encode
@@ -72,8 +73,7 @@ class StandIn:
     async def __aenter__(self) -> Self:
         """Listens at the node's address. Raises OSError if it is in use."""
         host, _, port = self.listen.rpartition(":")
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._accept, host, int(port))
+        self._server = await listen_at(self._accept, host, int(port))
         return self
 
     async def __aexit__(self, *_: object) -> None:

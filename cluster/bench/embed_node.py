@@ -218,6 +218,11 @@ async def load(embedded: Embedded, command: dict[str, Any]) -> dict[str, Any]:
     latencies, seconds = await embedded.keep_in_flight(
         command["window"], bodies, command["seconds"]
     )
+    return figures(latencies, seconds)
+
+
+def figures(latencies: list[float], seconds: float) -> dict[str, Any]:
+    """Answer of a "load" line, of the latency of each entry and how long all of them took."""
     latencies.sort()
     return {
         "entries": len(latencies),

@@ -58,8 +58,7 @@ class Host(Lifetime):
     async def start(self) -> None:
         """Listen, and start the threads. Raises OSError when the address is taken."""
         assert self._parts is None, "a Host is started once"
-        parts = HostParts(self.config, self._clock)
-        parts.closed = self._group_closed
+        parts = HostParts(self.config, self._clock, self._group_closed)
         await parts.start()
         self._parts = parts
 

@@ -1,6 +1,6 @@
 """Looks at the disk of one replica now and then, with a timer of the event loop (L5).
 
-    SyncThread.times ────┬─► DiskWatch.look ─┬─► told(DiskChecked): the rules, by them the leader
+    SyncThread.times ──┬─► DiskWatch.look ─┬─► told(DiskChecked): the rules, by them the leader
     a file made ahead ─┤                   └─► the log, when it changes
     the service ───────┘
 

@@ -23,7 +23,7 @@ from queue import SimpleQueue
 from dledger.replica.disk_watch import SyncTimes
 from dledger.replica.ports import SyncWork
 from dledger.runtime.owned import Owned
-from dledger.runtime.sync_thread import Done
+from dledger.runtime.sync_thread import Done, error_of, tell
 
 
 class DiskThreads:
@@ -101,7 +101,7 @@ class SharedDiskQueue:
             for work in list(self._work)[self._begun :]:
                 if work.withdrawn:
                     self._work.remove(work)
-                    self._post(work, None)
+                    tell(self._owned, self._done, work, None)
             self._changed.wait_for(lambda: not self._work, timeout)
 
     def _run_first(self) -> None:
@@ -110,16 +110,12 @@ class SharedDiskQueue:
                 self._asked = False
                 return
             self._begun = True
-            work, error = self._work[0], None
-        try:
-            if not work.withdrawn:
-                work.task.run()
-        except BaseException as raised:  # the replica decides, as in sync_thread.py
-            error = raised
+            work = self._work[0]
+        error = error_of(work)
         with self._changed:
             now = self._now()
             self.times.end(now)
-            self._post(work, error)  # before who waits for the last one is told
+            tell(self._owned, self._done, work, error)  # before who waits for the last one is told
             self._work.popleft()
             self._begun = False
             if self._work:
@@ -128,9 +124,3 @@ class SharedDiskQueue:
             else:
                 self._asked = False
                 self._changed.notify_all()
-
-    def _post(self, work: SyncWork, error: BaseException | None) -> None:
-        try:  # noqa: SIM105  # `suppress` makes an object for every sync
-            self._owned.call_soon_threadsafe(self._done, work, error)
-        except RuntimeError:  # the loop is closed: nobody wants to know
-            pass

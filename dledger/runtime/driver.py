@@ -9,7 +9,7 @@
          └────────────── call_soon_threadsafe ◄─────────────────────┘
 
 Everything but `SyncTask.run` happens on the event loop's thread. An idle node wakes for heartbeats
-only. Two threads of disk work: neither votes nor the log wait for the other one (L2).
+only. Disk work has a queue for votes and one for the log: neither waits for the other (L2).
 
 A node lives as a whole or not at all: a task or callback that raises and a disk that fails end it
 (D5), and `failed` tells so.

@@ -46,16 +46,13 @@ def greeting_max() -> int:
 
 
 class HostParts:
-    """Shared by the groups of one host; made and used on its event loop.
+    """Shared by the groups of one host; made and used on its event loop."""
 
-    Attributes:
-        closed: told of each group that has closed its files.
-    """
-
-    def __init__(self, config: RaftConfig, clock: Clock) -> None:
+    def __init__(self, config: RaftConfig, clock: Clock, closed: Callable[[str], None]) -> None:
+        """`closed`: told of each group that has closed its files."""
         self._config, self._now = config, clock.now
         self._owned = Owned(self._died)
-        self.closed: Callable[[str], None] = lambda _: None
+        self.closed = closed
         self.port = PeerPort(config, self._owned, shared=True, greeting_max=greeting_max())
         self._threads: dict[str, DiskThreads] = {}
         self._loop_watch = LoopWatch(

@@ -2,11 +2,12 @@
 
 Two programs can bind one address while neither listens; the second `listen` fails (EADDRINUSE).
 uvloop (0.23) raises nothing for that: its `create_server` returns a server without a socket, and a
-socket that it was given is closed. So nothing else here calls `create_server`.
+socket that it was given is closed. So servers of this project call `create_server` here only.
 
-`asyncio.Server.close` loses it: the loop accepts a connection in one turn and makes its transport
-in the next, and a server that was closed in between refuses to attach it (`Server._attach` of
-CPython). The socket then stays open, without an owner, for as long as the process lives.
+`asyncio.Server.close` loses a connection of that moment: the loop accepts it in one turn and makes
+its transport in the next, and a server that was closed in between refuses to attach it
+(`Server._attach` of CPython). The socket then stays open, without an owner, for as long as the
+process lives.
 
     turn 1   accept, or `stop_listening` begins: nothing more is accepted
     turn 2   what was accepted gets its transport; the server is closed

@@ -35,6 +35,27 @@ QUEUE_OF = {
 }
 
 
+def error_of(work: SyncWork) -> BaseException | None:
+    """Do the work, unless it is withdrawn; the error that it ends with.
+
+    The replica decides on each: a thread that dies of one is mute.
+    """
+    try:
+        if not work.withdrawn:
+            work.task.run()
+    except BaseException as raised:
+        return raised
+    return None
+
+
+def tell(owned: Owned, done: Done, work: SyncWork, error: BaseException | None) -> None:
+    """Call `done` on the loop of `owned`; a loop that is closed drops it."""
+    try:  # noqa: SIM105  # `suppress` makes an object for every sync
+        owned.call_soon_threadsafe(done, work, error)
+    except RuntimeError:
+        pass
+
+
 class DiskQueue(Protocol):
     """Does disk work of one replica, one piece after the other; `times`: of that work."""
 
@@ -77,14 +98,6 @@ class SyncThread:
         times, now = self.times, self._now
         while (work := self._queue.get()) is not None:
             times.begin(work.kind, now())
-            error: BaseException | None = None
-            try:
-                if not work.withdrawn:
-                    work.task.run()
-            except BaseException as raised:  # the replica decides; a thread that dies is mute
-                error = raised
+            error = error_of(work)
             times.end(now())
-            try:  # noqa: SIM105  # `suppress` makes an object for every sync
-                self._owned.call_soon_threadsafe(self._done, work, error)
-            except RuntimeError:  # the loop is closed: nobody wants to know
-                pass
+            tell(self._owned, self._done, work, error)

@@ -26,7 +26,6 @@ share of the processors that other programs took.
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import sys
 import tempfile
@@ -102,15 +101,7 @@ def programs() -> Path:
     files = [path for path in source.rglob("*") if path.is_file()]
 
     def build(folder: Path) -> None:
-        environment = {
-            **os.environ,
-            "GOPATH": str(toolchains.CACHE / "go"),
-            "GOCACHE": str(toolchains.CACHE / "go" / "build"),
-            "GOFLAGS": "-buildvcs=false -modcacherw",
-            "GOTOOLCHAIN": "local",
-        }
-        command = ["go", "build", "-o", str(folder), "./hashicorp", "./dragonboat"]
-        toolchains.run(command, source, environment)
+        toolchains.go_build(source, folder, "./hashicorp", "./dragonboat")
 
     toolchains.need("go")
     return toolchains.built("raft-peers", files, "", build)

@@ -16,8 +16,7 @@ from typing import Any
 from pysyncobj import SyncObj, SyncObjConf  # type: ignore[attr-defined]
 from pysyncobj.batteries import ReplDict
 
-from cluster.bench.disk import percentile
-from cluster.bench.embed_node import as_text
+from cluster.bench.embed_node import as_text, figures
 from tests.waiting import limit, wait_until
 
 BODIES = 4096
@@ -48,14 +47,7 @@ def _load(values: Any, window: int, body_size: int, seconds: float) -> dict[str,
         latencies.append(latency)
         open_count -= 1
         now = clock()
-    seconds = clock() - begun
-    latencies.sort()
-    return {
-        "entries": len(latencies),
-        "entries_per_second": len(latencies) / seconds,
-        "p50_ms": percentile(latencies, 0.5) * 1e3,
-        "p99_ms": percentile(latencies, 0.99) * 1e3,
-    }
+    return figures(latencies, clock() - begun)
 
 
 def _leader(node: Any, names: dict[str, str], seconds: float) -> dict[str, Any]:

@@ -203,16 +203,21 @@ def go() -> list[str]:
     files = [*source.glob("*.go"), source / "go.mod", source / "go.sum"]
 
     def build(folder: Path) -> None:
-        environment = {
-            **os.environ,
-            "GOPATH": str(CACHE / "go"),
-            "GOCACHE": str(CACHE / "go" / "build"),
-            "GOFLAGS": "-buildvcs=false -modcacherw",
-            "GOTOOLCHAIN": "local",
-        }
-        run(["go", "build", "-o", str(folder / "client"), "."], source, environment)
+        go_build(source, folder / "client", ".")
 
     return [str(built("go", files, "", build) / "client")]
+
+
+def go_build(source: Path, to: Path, *packages: str) -> None:
+    """Build packages of the module in `source`: a program `to`, or programs in the folder `to`."""
+    environment = {
+        **os.environ,
+        "GOPATH": str(CACHE / "go"),
+        "GOCACHE": str(CACHE / "go" / "build"),
+        "GOFLAGS": "-buildvcs=false -modcacherw",
+        "GOTOOLCHAIN": "local",
+    }
+    run(["go", "build", "-o", str(to), *packages], source, environment)
 
 
 def node(program: str = "client.js") -> list[str]:
