@@ -118,6 +118,11 @@ def _registration(bean: Mapping[str, Any]) -> Registration:
     )
 
 
+def decode_topic_config(body: bytes) -> TopicConfig:
+    """Read the answer to 351. Raises RemoteProtocolError."""
+    return _read(body, "a topic's settings", TopicConfig.from_json)
+
+
 def encode_topic_list(topics: Iterable[str]) -> bytes:
     """Body of the answers to 206, 224 and 304."""
     return dump({"topicList": list(topics)})

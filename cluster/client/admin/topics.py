@@ -111,10 +111,10 @@ async def until_routed(instance: ClientInstance, topic: str) -> dict[str, TopicS
     }
     for _ in range(_polls_max(instance)):
         with contextlib.suppress(TopicNotFound):
-            if _is_routed(await instance.routes.refresh(topic), found):
+            if _is_routed(await instance.routes.registered_route(topic), found):
                 return found
         await asyncio.sleep(ROUTED_POLL_SECONDS)
-    await instance.routes.refresh(topic)
+    await instance.routes.registered_route(topic)
     return found
 
 
@@ -146,7 +146,7 @@ async def delete_from_all(instance: ClientInstance, topic: str) -> None:
         await ask_leader(instance, name, DEFAULT_TOPIC, code, request)
     with contextlib.suppress(TopicNotFound):
         for _ in range(_polls_max(instance)):
-            await instance.routes.refresh(topic)
+            await instance.routes.registered_route(topic)
             await asyncio.sleep(ROUTED_POLL_SECONDS)
 
 

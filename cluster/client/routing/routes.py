@@ -3,10 +3,14 @@
 A client stays with one name server until a request to it fails, then takes the next. After a
 failure, and after code 1 (the name server has an incomplete view), the old route stays. If an
 address is a broker's, the client asks the name servers with which this broker registers instead.
+
+A broker answers the send that creates a topic before it has registered the topic. A name server
+that does not know a topic is therefore no proof: the leaders are asked, and their word counts.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
 from cluster.client.config import ClientConfig
@@ -21,8 +25,15 @@ from cluster.errors import (
 )
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import EMPTY, Frame
-from cluster.protocol.headers import RouteRequest, encode
-from cluster.protocol.route import BrokerData, TopicRoute, decode_cluster_info, decode_route
+from cluster.protocol.headers import RouteRequest, TopicRequest, encode
+from cluster.protocol.route import (
+    BrokerData,
+    QueueData,
+    TopicRoute,
+    decode_cluster_info,
+    decode_route,
+)
+from cluster.protocol.topics import decode_topic_config
 
 DEFAULT_TOPIC = "TBW102"
 """Its route names the brokers that create unknown topics by themselves (docs/spec/remoting.md
@@ -65,6 +76,10 @@ class Routes:
         """
         return await self._asking.get(topic, lambda: self._ask_route(topic))
 
+    async def registered_route(self, topic: str) -> TopicRoute:
+        """As `refresh`, but by the word of a name server alone: what all other clients see."""
+        return await self._asking.get("registered " + topic, lambda: self._registered_route(topic))
+
     async def for_producing(self, topic: str) -> TopicRoute:
         """The route of a topic, or the one under which it will be created by the first send.
 
@@ -76,7 +91,7 @@ class Routes:
             return await self.get(topic)
         except TopicNotFound as error:
             try:
-                default = await self.refresh(DEFAULT_TOPIC)
+                default = await self.registered_route(DEFAULT_TOPIC)
             except TopicNotFound:
                 raise error from None
             return _narrowed(default)
@@ -116,6 +131,16 @@ class Routes:
             self._nameservers += sorted(set(nodes) - set(self._nameservers))
 
     async def _ask_route(self, topic: str) -> TopicRoute:
+        try:
+            return await self._registered_route(topic)
+        except TopicNotFound:
+            route = await self._route_of_leaders(topic)
+            if route is None:
+                raise
+        self._routes[topic] = route
+        return route
+
+    async def _registered_route(self, topic: str) -> TopicRoute:
         ask = encode(RouteRequest(topic))
         try:
             answer = await self._ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, ask)
@@ -128,6 +153,39 @@ class Routes:
         self._routes[topic] = route
         self._note(route.brokers)
         return route
+
+    async def _route_of_leaders(self, topic: str) -> TopicRoute | None:
+        """The route by the topic's settings at each broker name; None where none has the topic.
+
+        A leader that cannot be asked, or may not tell this account, counts as one without it.
+        """
+        try:
+            brokers = (await self.cluster()).values()
+        except ClusterError:
+            return None
+        found = await asyncio.gather(*(self._queues_of(data, topic) for data in brokers))
+        having = {queues.broker_name: queues for queues in found if queues is not None}
+        if not having:
+            return None
+        reached = tuple(data for data in brokers if data.broker_name in having)
+        return TopicRoute(reached, tuple(having[data.broker_name] for data in reached))
+
+    async def _queues_of(self, data: BrokerData, topic: str) -> QueueData | None:
+        if data.leader is None:
+            return None
+        ask = encode(TopicRequest(topic))
+        try:
+            answer = await self._ask_at(data.leader, RequestCode.GET_TOPIC_CONFIG, ask)
+            row = decode_topic_config(answer.body)
+        except ClusterError:
+            return None
+        return QueueData(
+            data.broker_name,
+            row.read_queue_count,
+            row.write_queue_count,
+            row.perm,
+            row.topic_sys_flag,
+        )
 
     async def _ask(self, code: int, ext: Mapping[str, str], body: bytes = b"") -> Frame:
         problem: ClusterError | None = None

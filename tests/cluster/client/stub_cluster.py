@@ -387,7 +387,9 @@ class StubConnection(asyncio.Protocol):
 
     def topic_config(self, frame: Frame) -> Frame:
         topic = decode(TopicRequest, frame.ext).topic
-        number = self.group.topics[topic]
+        number = self.group.topics.get(topic)
+        if number is None:
+            return refusal(frame, TopicNotFound(f"no topic {topic}"))
         row = {"topicName": topic, "readQueueNums": number, "writeQueueNums": number, "perm": 6}
         return response(frame, 0, body=dump(row))
 

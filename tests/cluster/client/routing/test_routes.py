@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import cluster
-from cluster.errors import NotConnected, RequestNotSupported
+from cluster.errors import NotConnected, RequestNotSupported, TopicNotFound
 
 from ..stub_cluster import StubGroup
 
@@ -39,3 +39,27 @@ async def test_a_broker_leads_to_its_name_servers(group: StubGroup) -> None:
         async with cluster.connect(node) as client:
             with pytest.raises(RequestNotSupported, match=f"{node} is a broker that registers"):
                 await client.admin().list_topics()
+
+
+async def test_a_topic_that_is_not_registered_yet_is_found_at_its_leader(group: StubGroup) -> None:
+    """A broker answers the send that creates a topic, and then registers the topic."""
+    group.topics["early"] = 3
+    async with cluster.connect(group.nameserver.address) as client:
+        routes = client.instance.routes
+        with pytest.raises(TopicNotFound):
+            await routes.registered_route("early")
+        route = await routes.refresh("early")
+        assert [queue.queue_id for queue in route.read_queues("early")] == [0, 1, 2]
+        async with client.producer() as producer:
+            await producer.send("early", b"x")
+        group.register()
+        assert await routes.registered_route("early") == await routes.refresh("early")
+
+
+async def test_a_topic_of_no_leader_does_not_exist(group: StubGroup) -> None:
+    async with cluster.connect(group.nameserver.address) as client:
+        with pytest.raises(TopicNotFound, match="dledger topic create"):
+            await client.instance.routes.refresh("none")
+        group.nodes[0].kill()
+        with pytest.raises(TopicNotFound, match="dledger topic create"):
+            await client.instance.routes.refresh("none")
