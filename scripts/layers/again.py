@@ -49,7 +49,12 @@ def ask_again(
         folder = kept / f"{number}-{re.sub(r'[^A-Za-z0-9]+', '-', failure.test)[-80:]}"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "first.txt").write_text(f"{failure}\n\n{failure.text}\n")
-        alone = Layer(f"{failure.test}, alone", (*layer.alone, failure.test), layer.alone)
+        alone = Layer(
+            f"{failure.test}, alone",
+            (*layer.alone, failure.test),
+            layer.alone,
+            in_memory=layer.in_memory,
+        )
         if run_alone(alone, folder / "again.txt") == 0:
             counts.failures.remove(failure)
             counts.passed += 1

@@ -96,16 +96,25 @@ class Runner:
     def run_alone(self, layer: Layer, output: Path) -> int:
         """Run a layer's command with its output in a file; its exit code, 1 if no test passed.
 
+        It writes where the layer writes, to memory or to the disk.
+
         A test that is skipped ends with exit code 0 and has shown nothing: it has not passed.
         """
         print(f"== {layer.name}", flush=True)
-        with tempfile.TemporaryDirectory(prefix="dledger-") as scratch:
-            report = Path(scratch) / "counts.json"
-            variables = {"TMPDIR": scratch, COUNTS_VARIABLE: str(report)}
+        scratch = scratch_folders.make(in_memory=layer.in_memory)
+        try:
+            report = scratch / "counts.json"
+            variables = {
+                "TMPDIR": str(scratch),
+                DISK_VARIABLE: tempfile.gettempdir(),
+                COUNTS_VARIABLE: str(report),
+            }
             code = self._execute(layer, variables, output)
             passed = (
                 report.exists() and of_report(layer.name, json.loads(report.read_text())).passed
             )
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
         code = code if passed else code or 1
         print(f"== {layer.name}: {'failed again' if code else 'passed'}", flush=True)
         return code

@@ -11,7 +11,7 @@ from scripts.layers.outcome import Counts, Failure
 from scripts.layers.plan import Layer
 from tests import layer_report
 
-SUITE = Layer("suite", ("pytest", "tests"), ("pytest", "-n0"))
+SUITE = Layer("suite", ("pytest", "tests"), ("pytest", "-n0"), in_memory=True)
 LAYERS = {SUITE.name: SUITE}
 
 
@@ -27,7 +27,7 @@ class Alone:
 
     def __call__(self, layer: Layer, output: Path) -> int:
         *command, test = layer.command
-        assert tuple(command) == SUITE.alone
+        assert (tuple(command), layer.in_memory) == (SUITE.alone, SUITE.in_memory)
         self.asked.append(test)
         output.write_text("again\n")
         return int(test in self.failing)

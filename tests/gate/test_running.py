@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from scripts.layers import scratch
 from scripts.layers.plan import Layer, plan
 from scripts.layers.running import Runner
 
@@ -40,6 +42,23 @@ def test_alone_only_a_test_that_ran_and_held_has_passed(
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     code = Runner(environment).run_alone(layer, tmp_path / "output.txt")
     assert (code == 0) is passes, (tmp_path / "output.txt").read_text()
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_a_test_that_is_run_alone_writes_where_its_layer_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_memory: bool
+) -> None:
+    memory = tmp_path / "memory"
+    memory.mkdir()
+    monkeypatch.setattr(scratch, "MEMORY", memory)
+    monkeypatch.setattr(scratch, "_memory_has_room", lambda: True)
+    monkeypatch.delenv(scratch.ASKED, raising=False)
+    said = tmp_path / "output.txt"
+    layer = Layer("x", ("python", "-c", "import os; print(os.environ['TMPDIR'])"))
+    Runner(dict(os.environ)).run_alone(replace(layer, in_memory=in_memory), said)
+    folder = Path(said.read_text().strip())
+    assert (folder.parent == memory) is in_memory
+    assert not folder.exists()
 
 
 def test_layer_begins_when_those_it_comes_after_have_ended(tmp_path: Path) -> None:
