@@ -20,7 +20,7 @@ from pathlib import Path
 import psutil
 
 from cluster.health.alerts import CRITICAL, DISK_USED_MAX, WARNING, alert
-from cluster.limits.descriptors import RESERVE, client_share
+from cluster.limits.descriptors import client_share, reserve
 from cluster.limits.disk import DISK_FULL_RATIO
 
 PYTHON_MIN = (3, 11)
@@ -205,8 +205,9 @@ def _limits(machine: Machine) -> Iterator[dict[str, str]]:
         yield _of_machine(
             WARNING,
             "open-files",
-            f"a process may have {machine.open_files_hard} files open, {RESERVE} of them for the"
-            f" node's own, so at most {clients} clients connect",
+            f"a process may have {machine.open_files_hard} files open,"
+            f" {reserve(machine.open_files_hard)} of them for the node's own, so at most {clients}"
+            " clients connect",
             "raise the limit (ulimit -Hn, LimitNOFILE)",
         )
 

@@ -14,8 +14,11 @@ import resource
 #: Kept for the node: files of the log and of queues, peers, name servers, the admin port. A node
 #: with 20,000 topics maps its queue files and closes them, so it needs no more than others.
 RESERVE = 128
-#: Connections that the kernel holds until they are accepted; a restart of all clients at once.
+#: Connections that the kernel holds until they are accepted; a restart of all clients at once. It
+#: drops calls beyond them, and a client calls again after 1 s, 3 s, 7 s.
 BACKLOG_MAX = 1024
+#: One descriptor of so many is kept, too, until a backlog of the largest size fits in.
+RESERVE_SHARE = 8
 #: No more is asked for: tables of open files cost memory in the kernel.
 WANTED = 1 << 17
 
@@ -42,9 +45,14 @@ def raise_limit() -> int:
     return limit
 
 
+def reserve(limit: int) -> int:
+    """How many of `limit` descriptors are kept for the node and for what it accepts in one go."""
+    return max(RESERVE, min(limit // RESERVE_SHARE, RESERVE + 2 * BACKLOG_MAX))
+
+
 def client_share(limit: int) -> int:
     """How many of `limit` descriptors clients may use: all but the reserve, or half of a few."""
-    return max(limit - RESERVE, limit // 2) if limit > RESERVE else limit // 4
+    return max(limit - reserve(limit), limit // 2) if limit > RESERVE else limit // 4
 
 
 def admits(descriptor: int) -> bool:

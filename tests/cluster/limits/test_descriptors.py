@@ -57,3 +57,12 @@ def test_reserve_is_kept_and_clients_get_the_rest(limits: SetLimits, limit: int)
 def test_connections_accepted_in_one_go_fit_into_the_reserve(limits: SetLimits, limit: int) -> None:
     limits(limit, limit)
     assert descriptors.backlog() < limit - descriptors.client_share(limit)
+
+
+@pytest.mark.parametrize(("limit", "waiting"), [(1024, 64), (4096, 256), (1 << 16, 1024)])
+def test_clients_that_come_all_at_once_wait_to_be_accepted(
+    limits: SetLimits, limit: int, waiting: int
+) -> None:
+    """The kernel drops calls beyond the backlog, and a client calls again after a second."""
+    limits(limit, limit)
+    assert descriptors.backlog() == waiting
