@@ -76,7 +76,7 @@ def back_up(
 
 
 def _name(place: Place, manifest: Manifest, before: bytes | None) -> bytes:
-    """Replace the manifest, whose bytes are `before`; its bytes from now on."""
+    """Replace the manifest that had the bytes `before`; returns its new bytes."""
     data = manifests.encode(manifest)
     place.replace(f"{manifest.log.group}/{manifests.NAME}", data, before)
     return data

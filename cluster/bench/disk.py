@@ -1,4 +1,4 @@
-"""What this machine's disk can do, measured in the run that is judged by it.
+"""Limits of this machine's disk, measured in the same run as the figures compared with them.
 
     append    write 4 KiB at the end of a file, fdatasync: what one message alone must wait for
     rewrite   overwrite blocks that hold data already, fdatasync, in three files at once: the best
@@ -101,7 +101,7 @@ def _append_latencies(path: Path) -> list[float]:
 
 
 def _open_written(path: Path) -> int:
-    """A file whose blocks are allocated and hold data, on disk: overwriting needs no metadata."""
+    """Open a file with all blocks allocated and filled: overwriting it needs no metadata."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     chunk = os.urandom(1 << 20)
     for position in range(0, FILE_SIZE, len(chunk)):

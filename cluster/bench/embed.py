@@ -53,7 +53,7 @@ TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class EmbedOptions:
-    """What the module's text says of each; "" for none. The defaults are the published size."""
+    """Options of the bench (see the module's text); "" means none. Defaults: the published size."""
 
     folder: str = ""
     windows: tuple[int, ...] = (1, 64, 1024)
@@ -85,7 +85,7 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
 def _judge(
     options: EmbedOptions, limits: DiskLimits, windows: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """The bars, next to what they are made of."""
+    """The result with its bars, next to the figures that they are computed from."""
     disk_max = limits.messages_per_second(options.body_size + HEADER_SIZE)
     result: dict[str, Any] = {
         "bench": "embed",

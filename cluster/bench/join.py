@@ -1,4 +1,4 @@
-"""How fast does a fresh node get a large log, and what do producers notice of it?
+"""Measures how fast a new node copies a large log, and how much that slows producers down.
 
     gib           log per node before the first node joins (default 10)
     load          share of what single sends reach here that is sent meanwhile (default 0.5)
@@ -83,7 +83,7 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
 async def _both(
     cluster: LocalCluster, options: JoinOptions
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """While nobody sends, then under load, with what its producer noticed."""
+    """A join of an idle group, then one under load; the second with latencies of its producer."""
     async with (
         dledger_cluster.connect(cluster.nameserver) as client,
         client.producer() as producer,
@@ -118,7 +118,7 @@ async def _both(
 
 
 async def _noticed(load: SteadyLoad, what: Awaitable[object]) -> dict[str, float]:
-    """Latencies and rate of a load until `what` has ended."""
+    """Latencies and rate of a load until the awaitable has ended."""
     load.forget()
     began = time.monotonic()
     await what
@@ -145,7 +145,7 @@ async def _calm(load: SteadyLoad, p99_ms: float) -> float:
 
 
 async def _fresh(cluster: LocalCluster, name: str) -> str:
-    """Start a node that is nobody yet. A process that starts takes a processor: not counted."""
+    """Start a node that has no group yet; its start takes a processor and is not measured."""
     await asyncio.to_thread(cluster.add_node, name, plan.scratch_hosts(1)[1])
     async with asyncio.timeout(START_SECONDS_MAX):
         await _status(cluster, name)
@@ -153,7 +153,7 @@ async def _fresh(cluster: LocalCluster, name: str) -> str:
 
 
 async def _join(cluster: LocalCluster, admin: Admin, broker: str, name: str) -> dict[str, Any]:
-    """A running fresh node is taken in; what it took. Raises TimeoutError."""
+    """Add a running new node to the group; returns seconds, bytes, CPU. Raises TimeoutError."""
     async with asyncio.timeout(JOIN_SECONDS_MAX):
         leader = await asyncio.to_thread(cluster.leader)
         goal = await _status(cluster, leader or "n0")
@@ -231,7 +231,9 @@ async def _add(admin: Admin, broker: str, name: str) -> None:
 
 
 async def _standing(admin: Admin, broker: str, name: str) -> str:
-    """In the group's newest configuration; "" for a stranger, and while nobody answers."""
+    """The node's standing in the group's newest configuration; "" for a node that is no member, and
+    while no broker answers.
+    """
     try:
         rows = (await admin.members(broker))["members"]
     except ClusterError:

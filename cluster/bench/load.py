@@ -96,7 +96,7 @@ class SteadyLoad:
         self._error: ClusterError | None = None
 
     async def run(self) -> None:
-        """Raises what a send died of."""
+        """Send at the rate until stopped. Raises the error of the first failed send."""
         began = time.perf_counter()
         while not (self.stopped and self._answered == self._sent):
             due = 0 if self.stopped else int((time.perf_counter() - began) * self.rate) - self._sent
@@ -117,7 +117,7 @@ class SteadyLoad:
         self._error = self._error or error
 
     def percentile_ms(self, share: float) -> float:
-        """Of what was answered since `forget`."""
+        """A percentile of the latencies since `forget`."""
         return percentile(sorted(self._latencies), share) * 1e3
 
     @property
@@ -126,5 +126,5 @@ class SteadyLoad:
         return len(self._latencies)
 
     def forget(self) -> None:
-        """What was answered so far is not asked for any more."""
+        """Drop all latencies so far, so that a warm-up does not count."""
         self._latencies = []

@@ -56,7 +56,7 @@ WINDOW_1_P50_MS_BAR = 0.6
 
 @dataclass(frozen=True, slots=True)
 class SendOptions:
-    """What the module's text says of each; "" for none. The defaults are the published size."""
+    """Options of the bench (see the module's text); "" means none. Defaults: the published size."""
 
     folder: str = ""
     root: str = ""
@@ -120,7 +120,7 @@ async def _measure_one(
     window: int,
     options: SendOptions,
 ) -> dict[str, Any]:
-    """One mode and window: warm up, then measure; CPU of everybody over the measured span."""
+    """One mode and window: warm up, then measure; CPU of all processes over the measured span."""
     config = ProducerConfig(in_flight_max=window, batching=mode == BATCHING)
     leader = _leader(cluster)
     nodes = {name: process_of(cluster, name) for name in cluster.brokers}
@@ -161,7 +161,7 @@ def _cpu(nodes: dict[str, psutil.Process]) -> dict[str, float]:
 
 
 def _judge(options: SendOptions, limits: DiskLimits, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The bars, next to what they are made of."""
+    """The result with its bars, next to the figures that they are computed from."""
     bars: dict[str, Any] = {}
     for row in rows:
         if row["window"] == 1:

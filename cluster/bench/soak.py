@@ -75,7 +75,7 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _cores(nodes: list[psutil.Process], seconds: float) -> float:
-    """Cores that these processes use together while nobody asks for anything."""
+    """Cores that these processes use together while no client sends a request."""
     before = sum(cpu_seconds(node) for node in nodes)
     began = time.monotonic()
     time.sleep(seconds)

@@ -1,4 +1,4 @@
-"""Very many topics: how fast are they made, and what do they cost a node?
+"""Measures creation of very many topics, and their cost for a node.
 
     topics      how many (default 20000)         queues      of each (default 4)
     in_flight   creations at once (default 256)  messages    put one into every queue (default true)

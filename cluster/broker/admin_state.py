@@ -96,7 +96,7 @@ def _margin(parts: BrokerComponents) -> dict[str, Any] | None:
 
 
 def _clients(parts: BrokerComponents) -> dict[str, Any]:
-    """Topics, messages that wait, and who is connected."""
+    """Topics, waiting messages, and connected clients."""
     return {
         "topics": len(parts.state.topics),
         "half_messages": len(parts.state.halves),
@@ -117,7 +117,7 @@ def _clients(parts: BrokerComponents) -> dict[str, Any]:
 
 
 def _counted(parts: BrokerComponents) -> dict[str, Any]:
-    """What went through since the node started, and what is on its way."""
+    """Counters since the node started, and the requests in flight."""
     return {
         "in_flight": {
             "records": parts.appender.in_flight_count,
@@ -156,7 +156,7 @@ def _lists(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _peers(parts: BrokerComponents, peers: Sequence[PeerStatus]) -> list[dict[str, Any]]:
-    """What a leader knows of its followers."""
+    """The leader's view of its followers."""
     return [
         {
             "node_id": peer.node_id,

@@ -37,7 +37,7 @@ _NUMBER_MAX = 1 << 48
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
-    """What one broker needs to know; every field says what more and less cost."""
+    """Settings of one broker; every field says the cost of a larger and a smaller value."""
 
     #: This replica's id in its group, as in the Raft settings: n0, n1, …
     node_id: str

@@ -115,7 +115,7 @@ class BrokerNode:
         _log.info("%s serves %s on %s", self.config.node_id, self.config.broker_name, self.address)
 
     async def _enter(self, stack: contextlib.AsyncExitStack) -> None:
-        """Top to bottom: what was entered last is left first."""
+        """Enter all parts from top to bottom; the one entered last is left first."""
         layout = StoreLayout(self.config.root)
         stack.callback(lock_store(self._files, self.config.root).release)
         self._files.make_dirs(layout.staging)
@@ -273,7 +273,7 @@ class BrokerNode:
             _log.info("leadership was not handed over: %s", error)
 
     async def _log_offsets(self, parts: BrokerComponents) -> None:
-        """What consumers committed in the last second is not in the log yet; then it is."""
+        """Log the offsets of the last second, which are not in the log yet."""
         logged: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
 
         def done(error: Exception | None) -> None:
@@ -294,7 +294,7 @@ class BrokerNode:
             )
 
     async def _drain(self, parts: BrokerComponents) -> None:
-        """Send clients away while what they ask is still passed on, so that nothing is cut off."""
+        """Tell clients to leave while their requests are still passed on; so none is cut off."""
         going = parts.server.who_understands_go_away()
         if going and len(self.raft.peers) > 1 and self.config.drain_seconds > 0:
             parts.router.leaving.update(going)
@@ -312,13 +312,13 @@ class BrokerNode:
             await asyncio.sleep(ANSWERS_LOOK_SECONDS)
 
     async def _close_all(self, *, clean: bool = False) -> None:
-        """Leave what was entered; `clean`: save the state and mark the folder, if all is well."""
+        """Leave all that was entered; `clean`: save the state, mark the folder, if all is well."""
         stack, self._stack = self._stack, contextlib.AsyncExitStack()
         self._is_clean, self._is_saved = clean, False
         await stack.aclose()
 
     async def _save(self, parts: BrokerComponents, driver: Driver) -> None:
-        """Log what is outstanding and save the state, so that the next start is quick."""
+        """Log outstanding offsets and save the state, so that the next start is quick."""
         if not self._is_clean or driver.replica.failure is not None:
             return
         if parts.leadership.leads:

@@ -32,7 +32,7 @@ class PeerAddresses(Mapping[str, str]):
         self._now = dict(configured)
 
     def follow(self, configuration: Configuration) -> None:
-        """The group is another one now. An empty one says nothing: this node joins."""
+        """Take the group's new configuration. An empty one is ignored: this node is joining."""
         if not configuration.members:
             return
         found = {}

@@ -1,4 +1,4 @@
-"""What follows from what: the broker's parts react to roles, to new messages and to new topics.
+"""Connects events with reactions: the broker's parts react to roles, new messages and new topics.
 
 leader known or changed ─► links · registrations passed on again · name servers · own clients ·
                             consumers that wait at the relay port

@@ -1,4 +1,4 @@
-"""Tells every name server who serves this broker name: at once on a change, else now and then.
+"""Registers this broker name at every name server: at once on a change, else periodically.
 
 The leader registers with id 0 and its term, followers with their place in the group (1, 2, …) and
 the term they know. While nobody leads nothing is said: name servers keep the last id-0 address
@@ -49,14 +49,14 @@ _log = logging.getLogger(__name__)
 
 
 class Registered:
-    """What is to be said: made anew for every registration."""
+    """The content of a registration, made anew for each."""
 
     def __init__(self, broker_id: int, term: int, leader: str | None, topics: list[WireTopic]):
         self.broker_id, self.term, self.leader, self.topics = broker_id, term, leader, topics
 
 
 class Registrar:
-    """One task per name server. `current()` gives what to say now, None for nothing."""
+    """One task per name server. `current()` gives the registration to send now, None for none."""
 
     def __init__(
         self,

@@ -375,7 +375,7 @@ def _derived(
 
 
 class LeaderAddress:
-    """Client address of who leads, as clients are told it; None while nobody is known to."""
+    """Client address of the leader, as clients are told it; None while no leader is known."""
 
     def __init__(self, config: BrokerConfig, leadership: Leadership, own: str) -> None:
         self._config, self._leadership, self._own = config, leadership, own

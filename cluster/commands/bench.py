@@ -1,4 +1,4 @@
-"""`dledger bench NAME [KEY=VALUE ...]`: run a module of `cluster.bench`, print what it measured."""
+"""`dledger bench NAME [KEY=VALUE ...]`: run a module of `cluster.bench`, print its result."""
 
 from __future__ import annotations
 

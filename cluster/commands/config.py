@@ -23,7 +23,7 @@ def config() -> None:
 @config.command("check")
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 def check(file: Path) -> None:
-    """Read FILE (TOML or broker.conf) as a node would; exit code 2 says what is wrong.
+    """Read FILE (TOML or broker.conf) as a node would; exit code 2 with the mistake.
 
     A file with secrets that others may read is good all the same, and this is said.
     """
@@ -77,7 +77,7 @@ def said_of_secrets(file: Path, settings: Settings) -> str:
 @click.option("--origin", is_flag=True, help="Only what is not at its default.")
 @output_option
 def show(file: Path | None, flags: tuple[str, ...], origin: bool, output: str) -> None:
-    """Every setting, its value, and who gave it: default, file, environment or flag."""
+    """Every setting, its value, and its origin: default, file, environment or flag."""
     rows = read_node(file, os.environ, flags).shown()
     if origin:
         rows = [row for row in rows if row["origin"] != "default"]

@@ -58,7 +58,7 @@ def list_groups(address: Reach, output: str) -> None:
 @address_option
 @output_option
 def describe(name: str, address: Reach, output: str) -> None:
-    """Queues of group NAME: what it reads next, how many messages and seconds it is behind.
+    """Queues of group NAME: its next offset, and how many messages and seconds it is behind.
 
     Behind the queues come its members; two that share a client id are marked, since both are given
     the same queues.

@@ -1,4 +1,4 @@
-"""`dledger leader move|spread`: who leads, changed on purpose; nothing is lost by it."""
+"""`dledger leader move|spread`: moves leaderships on purpose; no request is lost by it."""
 
 from __future__ import annotations
 

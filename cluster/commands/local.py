@@ -81,7 +81,7 @@ def up(
     any_port: bool,
     settings: tuple[str, ...],
 ) -> None:
-    """Start a local cluster, or what stopped of it; return when it is ready.
+    """Start a local cluster, or its stopped nodes; return when it is ready.
 
     Data stays in the cluster's folder: down and up again continue where it was.
     """

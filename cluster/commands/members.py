@@ -1,4 +1,4 @@
-"""`dledger member list|add|remove|replace|recover`: who belongs to a group.
+"""`dledger member list|add|remove|replace|recover`: the members of a group.
 
 Every change is a dry run unless `--yes` is given: it says what would be and what that risks.
 """
@@ -43,7 +43,7 @@ def member() -> None:
 @address_option
 @output_option
 def list_(broker: str | None, address: Reach, output: str) -> None:
-    """Who belongs to the group, who has called and does not, how many may fail now."""
+    """Members of the group, nodes that called and are none, and how many may fail now."""
 
     async def work() -> dict[str, Any]:
         async with connected(address) as client:

@@ -1,4 +1,4 @@
-"""`dledger node join|replace`: a new node of a running group, from nothing to a voter.
+"""`dledger node join|replace`: a new node of a running group, from an empty folder to a voter.
 
     look     at the group: its members, its settings, is the name free, is the other one dead
     make     the settings file, and a folder that is formatted to join

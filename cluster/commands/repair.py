@@ -1,4 +1,4 @@
-"""`dledger verify`, `dledger scrub`: is what lies on the disks of a cluster what was written?"""
+"""`dledger verify`, `dledger scrub`: check that the disks hold the log as it was written."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ POLL_SECONDS = 0.5
 @address_option
 @output_option
 def verify(broker: str | None, address: Reach, output: str) -> None:
-    """Compare the replicas of a running group by their rolling checksum; nothing is changed.
+    """Compare the replicas of a running group by their rolling checksum; changes no file.
 
     Every replica reads its log from the disk. Exit code 1: one is damaged, or they differ.
     """

@@ -142,7 +142,7 @@ def remote_rows(address: Reach) -> list[dict[str, Any]]:
 @output_option
 @click.option("-w", "--watch", is_flag=True, help="Again every second, until Ctrl-C.")
 def status(root: Path, address: Reach, output: str, watch: bool) -> None:
-    """Role, term and pointers of every node; exit code 4 while nobody leads.
+    """Role, term and pointers of every node; exit code 4 while there is no leader.
 
     With -a of that cluster, else of the local one; where there is none, of the one at
     $NAMESRV_ADDR.

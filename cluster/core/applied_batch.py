@@ -59,7 +59,7 @@ class Batch:
         self.last_at = -1
 
     def tell_numbers(self) -> None:
-        """Before a record that is about the table of producers: who was heard last is its order."""
+        """Before a record about producers: that table is ordered by when each was last heard."""
         self.numbers.tell_now()
         for row in self.rows.values():
             row.run = None

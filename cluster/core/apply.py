@@ -279,7 +279,7 @@ class AppliedState:
         return record
 
     def _pass_over(self, index: int, why: str) -> int:
-        """The entry at `index` says nothing known; the next index."""
+        """Count and report the entry at `index`, which has no known meaning; the next index."""
         self.unreadable += 1
         for listener in self.complained:
             listener(index, why)

@@ -43,7 +43,7 @@ class _Group:
 
 
 class GroupWatch:
-    """Bounded by what the registry admits: told of heartbeats that were taken, and of leaving."""
+    """Bounded by the registry's limits: it is told of accepted heartbeats, and of leaving."""
 
     def __init__(self) -> None:
         self._groups: dict[str, _Group] = {}

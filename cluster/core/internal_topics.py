@@ -144,8 +144,9 @@ class HalvesChecked:
 
 @dataclass(frozen=True, slots=True)
 class DelaysPassed:
-    """What another broker has delivered: by delay level, everything below that queue offset; of
-    timers, everything whose time on the wheel is before `timers_ms`."""
+    """Deliveries of another broker: by delay level, all below that queue offset; of timers, all
+    with a time on the wheel before `timers_ms`.
+    """
 
     offsets: Mapping[int, int]
     timers_ms: int = 0
@@ -254,7 +255,7 @@ def checked_record(change: StateChange) -> StateRecord:
 
 
 def decode_change(topic: str, body: bytes) -> StateChange:
-    """Inverse of `encode_change`; no table refuses what this returns. Raises StateRecordError."""
+    """Inverse of `encode_change`; every table accepts the result. Raises StateRecordError."""
     decode = _DECODERS.get(topic)
     if decode is None:
         raise StateRecordError(topic, "no such internal topic")

@@ -71,7 +71,8 @@ class NumbersSeen:
         index: int,
         store_ms: int,
     ) -> Run | None:
-        """A message whose properties have `__PID` at `at` and end at `end`; the run it belongs to.
+        """Add a message with `__PID` at `at` of its properties, which end at `end`; returns its
+        run.
 
         Values that cannot be numbers of ours are passed over, on every replica alike.
         """

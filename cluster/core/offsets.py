@@ -101,7 +101,7 @@ class OffsetCommits:
         return True
 
     def newest(self, group: str, topic: str, queue: int) -> int | None:
-        """Of what is wished for, in flight and applied the newest; None: never committed."""
+        """The newest of the wished, in-flight and applied offsets; None: never committed."""
         state = self._groups.get(group)
         applied = self._applied.get(group, topic, queue)
         if state is None:

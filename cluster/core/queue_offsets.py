@@ -32,7 +32,7 @@ class LeaderQueueOffsets:
         return row
 
     def following(self, topic: str, queue: int) -> int:
-        """What `take` will give: a record is encoded with it first, which may be refused."""
+        """The offset that `take` will give: a record is encoded with it before it is taken."""
         return self.row(topic, queue + 1)[queue]
 
     def take(self, topic: str, queue: int, count: int = 1) -> int:
@@ -48,7 +48,7 @@ class LeaderQueueOffsets:
         return first
 
     def give_back(self, topic: str, queue: int, first: int, end: int) -> None:
-        """Undo the newest `take` of a queue: nothing of it was written (a certain refusal)."""
+        """Undo the newest `take` of a queue, after a certain refusal: none of it was written."""
         row = self._rows[topic]
         assert row[queue] == end, "only the newest offsets of a queue can be given back"
         row[queue] = first

@@ -57,7 +57,7 @@ class RequestModeTable:
         return len(self._rows)
 
     def get(self, topic: str, group: str) -> RequestMode:
-        """What was set, or the default."""
+        """The mode that was set, or the default."""
         return self._rows.get((topic, group)) or RequestMode(topic, group)
 
     def put(self, row: RequestMode) -> None:

@@ -27,7 +27,7 @@ _WINDOWS = ((10.0, 6), (600.0, 6), (3600.0, 24))
 
 
 class Sum(NamedTuple):
-    """Of one window: what was counted, per second, and per occasion."""
+    """Of one window: the sum, the rate per second, and the average per occasion."""
 
     sum: int
     tps: float
@@ -108,7 +108,7 @@ class Statistics:
         item.add(value, now)
 
     def recent(self, name: str, key: str, now: float) -> Recent | None:
-        """None when nothing was ever counted under the key."""
+        """Sums of the three windows; None when the key was never counted."""
         item = self._items.get((name, key))
         return Recent(*[window.sum(now) for window in item.windows]) if item else None
 

@@ -112,7 +112,7 @@ class GroupTable:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """What a checkpoint keeps; its parts are the arguments of `restore`."""
+        """The table's part of a checkpoint, with the arguments of `restore` as keys."""
         return {
             "version": self.version.to_json(),
             "rows": self.logged(),

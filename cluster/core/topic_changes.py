@@ -1,4 +1,4 @@
-"""Changes of topics as the log tells them: a creation changes nothing that is there, and fewer
+"""Changes of topics as the log tells them: a creation leaves an existing topic as it is, and fewer
 queues never hide a message.
 
     create   makes the row only where there is none, however many ask for it at once
@@ -47,7 +47,7 @@ def keep_readable(
 
 
 def read_again(table: TopicTable, topic: bytes, queue: int) -> TopicConfig | None:
-    """A message came to `queue`: the row that makes it readable, None when nothing is amiss."""
+    """A message came to `queue`: the row that makes it readable, None when it is already."""
     row = table.get(topic.decode("utf-8", "replace"))
     if row is None or not row.queues <= queue < QUEUES_MAX or table.is_built_in(row.name):
         return None

@@ -1,4 +1,4 @@
-"""Topics: what one is, which names are legal, what auto-creation makes (docs/spec/remoting.md 4.2).
+"""Topics: settings, legal names, rows that auto-creation makes (docs/spec/remoting.md 4.2).
 
 The table is the fold of the log's topic records over the built-in rows; it holds nothing else, so
 every replica that applied the same prefix has the same table.
@@ -154,14 +154,14 @@ class TopicTable:
         self.version = self.version.next(timestamp)
 
     def delete(self, name: str, timestamp: int) -> None:
-        """Remove a row; a built-in one falls back to what it was."""
+        """Remove a row; a built-in topic gets its built-in row again."""
         self._rows.pop(name, None)
         if name in self._built_in:
             self._rows[name] = self._built_in[name]
         self.version = self.version.next(timestamp)
 
     def logged(self) -> list[TopicConfig]:
-        """Rows that differ from the built-in ones: what a checkpoint must keep."""
+        """Rows that differ from the built-in ones, which a checkpoint must keep."""
         return [row for row in self._rows.values() if self._built_in.get(row.name) != row]
 
     def restore(self, rows: list[TopicConfig], version: DataVersion) -> None:
@@ -171,7 +171,7 @@ class TopicTable:
     def plan_auto_create(
         self, topic: str, default_topic: str, client_queues: int
     ) -> TopicConfig | None:
-        """What a send to unknown `topic` creates, or None when it must not.
+        """The row that a send to unknown `topic` creates, or None when it must not.
 
         Source: docs/spec/remoting.md 4.2.
 

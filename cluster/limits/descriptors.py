@@ -46,7 +46,7 @@ def raise_limit() -> int:
 
 
 def reserve(limit: int) -> int:
-    """How many of `limit` descriptors are kept for the node and for what it accepts in one go."""
+    """How many of `limit` descriptors are kept for the node and one turn of accepting."""
     return max(RESERVE, min(limit // RESERVE_SHARE, RESERVE + 2 * BACKLOG_MAX))
 
 

@@ -70,7 +70,7 @@ class Neighbours:
 
 
 class Debt:
-    """What a connection took beyond its share, and until when it rests for that. Pure.
+    """The time that a connection took beyond its share, and until when it rests for that. Pure.
 
     Time that passes pays it: `_paid_at` is when all is paid.
     """
@@ -87,7 +87,7 @@ class Debt:
 
 
 class Turn:
-    """What one connection has had served in this turn of the loop."""
+    """The requests that one connection has had served in this turn of the loop."""
 
     __slots__ = (
         "_cost",
@@ -138,7 +138,7 @@ class Turn:
 
     @property
     def owed(self) -> float:
-        """Seconds that were beyond a turn's share, or came to nothing."""
+        """Seconds beyond a turn's share, or spent on refused requests and incomplete frames."""
         vain = 0.0
         if self.served:
             vain = self.used * min(self._refused / self.served, 1.0)
@@ -190,7 +190,7 @@ class FairQueue(Generic[Request]):
         self._transport = transport
 
     def disconnected(self) -> None:
-        """Nobody waits for answers any more."""
+        """The connection is gone: drop all waiting requests, as their answers have no reader."""
         self._transport = None
         self._waiting = ()
         self._unread.clear()
@@ -204,7 +204,7 @@ class FairQueue(Generic[Request]):
         self._run()
 
     def pause(self) -> None:
-        """Answers pile up: serve and read nothing until `resume`."""
+        """Answers pile up: stop serving and reading until `resume`."""
         self.is_paused = True
         self._hold_reading()
 
@@ -242,7 +242,7 @@ class FairQueue(Generic[Request]):
                 self._transport.resume_reading()
 
     def _advance(self, turn: Turn) -> None:
-        """Serve what waits; when all of it is served, decode more."""
+        """Serve the waiting requests; when all are served, decode more."""
         while not (turn.is_spent or self.is_paused):
             if self._waiting:
                 done = self._serve(self._waiting, turn)

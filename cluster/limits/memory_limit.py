@@ -1,4 +1,4 @@
-"""How much memory this process may have, and what of it strangers get.
+"""The memory limit of this process, and the share of it that strangers get.
 
     RLIMIT_DATA, RLIMIT_AS     what does not fit is refused: an allocation fails, wherever it is
     cgroup memory limit        what does not fit is taken: the kernel kills the process
@@ -34,7 +34,7 @@ def memory_limit() -> int | None:
 
 
 def strangers_share(most: int, least: int) -> int:
-    """What frames that have not come whole may take: `most`, or less where memory is limited."""
+    """Bytes that incomplete frames may take: `most`, or less where memory is limited."""
     limit = memory_limit()
     return most if limit is None else min(most, max(least, limit // STRANGERS_PART))
 

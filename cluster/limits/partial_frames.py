@@ -73,5 +73,5 @@ class PartialFrames:
             oldest.abort()
 
     def forget(self, connection: Holder) -> None:
-        """It holds nothing any more."""
+        """The connection holds no bytes any more."""
         self.size -= self._sizes.pop(connection, 0)

@@ -156,7 +156,7 @@ def read_secret(file: Path) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class NewNode:
-    """What the options say.
+    """The options for a new node.
 
     Attributes:
         name: node id.

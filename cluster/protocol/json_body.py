@@ -83,7 +83,9 @@ def read_answer(body: bytes, what: str) -> Any:
 
 
 def check_size(body: bytes, what: str, size_max: int = ITEMS_MAX * ITEM_SIZE_MAX) -> None:
-    """Raises RemoteProtocolError when `body` has more bytes; `what` names it."""
+    """Raises RemoteProtocolError when `body` has more bytes; the error names it by the second
+    argument.
+    """
     if len(body) > size_max:
         raise RemoteProtocolError(
             f"the body of {what} has {len(body)} bytes, the limit is {size_max}; split it"

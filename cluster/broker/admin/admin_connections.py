@@ -70,7 +70,7 @@ class AdminConnections:
 
 
 class _Connection(asyncio.Protocol):
-    """Hands on what comes, and counts it."""
+    """Passes received bytes on to aiohttp's protocol, and counts them."""
 
     transport: asyncio.Transport
 

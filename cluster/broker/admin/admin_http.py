@@ -54,7 +54,7 @@ class AdminSource(Protocol):
     def registry(self) -> CollectorRegistry: ...
 
     async def look(self) -> None:
-        """Bring up to date what a scrape shows and what takes more than a moment to find."""
+        """Update values of a scrape that take more than a moment to find."""
         ...
 
     def status(self) -> Mapping[str, Any]:
@@ -62,7 +62,7 @@ class AdminSource(Protocol):
         ...
 
     def not_open(self) -> str:
-        """Why there is nothing to show at the moment, "" when there is. Asked before all others."""
+        """Why the node has no pages at the moment, "" when it has. Asked before all others."""
         ...
 
     def not_healthy(self) -> str:
@@ -97,7 +97,7 @@ class AdminPages(Protocol):
         ...
 
     async def close(self) -> None:
-        """End what the pages have opened."""
+        """Close connections and tasks that the pages have opened."""
         ...
 
 

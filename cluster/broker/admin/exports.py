@@ -31,7 +31,7 @@ from commitlog.store.layout import StoreLayout
 
 
 class Exports:
-    """What changed since the last time is written; `capture` on the loop, `run` anywhere."""
+    """Writes the files with changes since the last time; `capture` on the loop, `run` anywhere."""
 
     def __init__(
         self,

@@ -1,5 +1,6 @@
-"""What happens now and then: checkpoints, exports, idle connections, lost clients, disk room,
-log files that are no longer kept."""
+"""Periodic work of a broker: checkpoints, exports, idle connections, lost clients, disk space, and
+log files that are no longer kept.
+"""
 
 from __future__ import annotations
 

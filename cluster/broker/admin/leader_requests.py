@@ -1,4 +1,4 @@
-"""A planned move of the lead: 31011. Requests wait for the new leader; nothing is lost."""
+"""A planned move of the leadership: 31011. Requests wait for the new leader; none is lost."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from cluster.core.pop.ordered import OrderRow, OrderTable
 
 
 def consumer_order_file(table: OrderTable) -> dict[str, Any]:
-    """topic@group → queue id → what was given last, and what of it is acknowledged."""
+    """topic@group → queue id → the messages given last, and which of them are acknowledged."""
     topics: dict[str, dict[int, Any]] = {}
     for place, row in table.rows():
         topics.setdefault(f"{place.topic}@{place.group}", {})[place.queue] = _bean(row)

@@ -1,4 +1,4 @@
-"""Whether a node serves clients now: what /readyz answers, and what `dledger up` waits for.
+"""Whether a node serves clients now: the answer of /readyz, for which `dledger up` waits.
 
     not ready   why
     leads       its own first entry is not committed yet, or its tables do not show it

@@ -1,4 +1,4 @@
-"""What a replica knows of damage in its own log: 31014, 31015. Any replica answers, for itself.
+"""Damage that a replica knows in its own log: 31014, 31015. Any replica answers, for itself.
 
     31014  {"node": "n1", "damaged": [{"first": 7, "last": 8, "reason": "…"}], "refused": [],
             "scrubbing": true, "pass_share": 0.4, "passes": 2, "scrubbed_bytes": 123456,

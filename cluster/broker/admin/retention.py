@@ -1,4 +1,4 @@
-"""Which log files go, and when: decided by the leader, an entry of the log for everybody (R16).
+"""Deletes old log files: the leader decides which and when, in a log entry for all replicas (R16).
 
 every replica has the same files     the entry names the address where the log begins then
 which may go                         RocketMQ's rules: age, hour, how full the disk is
@@ -43,11 +43,13 @@ class Retention:
         self._waiting_since: float | None = None
 
     def leadership_ended(self) -> None:
-        """What was decided is in the log, or is decided again; followers are given time anew."""
+        """Forget decisions that are not applied: those in the log hold, others are made again.
+        Followers get new time.
+        """
         self._asked, self._waiting_since = 0, None
 
     def look(self) -> None:
-        """Decide, while this node leads; then delete what was decided, as far as it may go."""
+        """Decide, while this node leads; then delete the decided files that may go already."""
         if self._ports.leadership.leads:
             self._decide()
         self._delete()
@@ -83,7 +85,9 @@ class Retention:
         return dropped[-1].start + log.file_size if dropped else 0
 
     def _spare_deferred(self, position: int) -> int:
-        """What waits is known as far as the state is: no file goes that is not read to its end."""
+        """Lower `position` so that no file goes that the state has not read to its end, or that
+        still has a deferred message.
+        """
         state = self._ports.state
         position = min(position, self._begin_of_file(state.position))
         waiting = state.deferred.first_waiting()
@@ -92,7 +96,9 @@ class Retention:
         return min(position, self._begin_of_file(waiting - HEADER_SIZE))
 
     def _spare_followers(self, position: int) -> int:
-        """A follower that lags is given some time; then it takes the state and what is left."""
+        """Lower `position` for a follower that lags, for some time; after that it gets a snapshot
+        and the remaining log.
+        """
         missing = self._first_missing()
         if missing is None or missing >= position:
             self._waiting_since = None

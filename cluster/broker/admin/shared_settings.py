@@ -1,4 +1,4 @@
-"""What a node that comes in must be set to alike: told to administrators with the members (31012).
+"""Settings that a new node must share with its group: sent with the list of members (31012).
 
     {"settings": {"raft.cluster_id": "4b…", "broker.broker_name": "broker-a", …},
      "secrets": ["raft.secret", "broker.cluster_secret"]}
@@ -28,7 +28,9 @@ _RAFT_DEFAULTS = RaftConfig("n", {}, "")
 
 
 def shared_settings(raft: RaftConfig, broker: BrokerConfig, cluster_id: str) -> dict[str, Any]:
-    """As the module says; what is at its default is left out, names are not."""
+    """The object of the module's text: settings that are not at their defaults, and the broker's
+    name.
+    """
     defaults = BrokerConfig(broker.node_id, broker.root)
     settings: dict[str, Any] = {"raft.cluster_id": cluster_id}
     for section, keys, config, default in (

@@ -125,7 +125,7 @@ def _gone_of(ports: AdminPorts, rows: list[TopicConfig]) -> dict[str, dict[int, 
 
 
 def _gone(ports: AdminPorts, row: TopicConfig) -> dict[int, int]:
-    """Ends of the queues behind the new number to read whose messages retention has removed."""
+    """Ends of the queues behind the new number to read that retention has emptied."""
     ends = ports.state.queue_ends(row.name, 0)
     return {
         queue: ends[queue]
@@ -135,7 +135,7 @@ def _gone(ports: AdminPorts, row: TopicConfig) -> dict[int, int]:
 
 
 def _attributes(ports: AdminPorts, call: Call, request: CreateTopicRequest) -> dict[str, str]:
-    """`+key=value,-key` applied to what the topic has."""
+    """The topic's attributes after the request's `+key=value,-key`."""
     found = ports.state.topics.get(request.topic)
     attributes = dict(found.attributes) if found is not None else {}
     for change in (request.attributes or "").split(","):

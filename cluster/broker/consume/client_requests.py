@@ -39,7 +39,7 @@ NEW_GROUP_SECONDS = (1.5, 3.0)
 
 
 def heartbeat(ports: ConsumePorts, call: Call, data: HeartbeatData) -> None:
-    """34: register, and on the leader create what the client's groups need before answering."""
+    """34: register; on the leader, first create the topics and groups that the client needs."""
     for consumer in data.consumers:
         wrong = group_name_error(consumer.group)
         if wrong is not None:
@@ -105,7 +105,7 @@ def _check_groups(ports: ConsumePorts, data: HeartbeatData) -> None:
 
 
 def _register_filters(ports: ConsumePorts, data: HeartbeatData) -> None:
-    """SQL92 subscriptions: from now on messages are marked with whom they are for."""
+    """SQL92 subscriptions: from now on dispatch marks which groups a message matches."""
     if ports.filters is None:
         return
     for consumer in data.consumers:
@@ -164,7 +164,7 @@ def check_client_id(
 
 
 def left(ports: ConsumePorts, change: Change) -> None:
-    """Members have gone: tell the others, and log what a group without members has committed."""
+    """Members have left: tell the others, and log the offsets of groups without members."""
     if ports.filters is not None:
         for group in change.emptied:
             ports.filters.leave(group, ports.state.store_ms)

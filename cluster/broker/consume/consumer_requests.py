@@ -1,4 +1,4 @@
-"""What consumers ask: offsets (14, 15), bounds (29-32), members (38); docs/spec/remoting.md 2.3."""
+"""Consumers' requests: offsets (14, 15), ends (29-32), members (38); docs/spec/remoting.md 2.3."""
 
 from __future__ import annotations
 

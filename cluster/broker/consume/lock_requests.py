@@ -59,7 +59,7 @@ def lock(ports: ConsumePorts, call: Call, request: LockRequest) -> None:
 
 
 def unlock(ports: ConsumePorts, call: Call, request: LockRequest) -> None:
-    """42: free what this client holds of these queues."""
+    """42: free those of these queues that this client has locked."""
     group, client, queues = request.group, request.client, _own_queues(ports, call, request)
     check_client_id(ports, call, client, [group])
     locks = ports.locks

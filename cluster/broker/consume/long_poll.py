@@ -32,7 +32,7 @@ class SuspendedPull(Protocol):
         ...
 
     def wake(self) -> None:
-        """Look at what is new: answer, or move `offset` on."""
+        """Scan the new messages: answer, or move `offset` on."""
         ...
 
     def expire(self) -> None:
@@ -91,12 +91,12 @@ class LongPolls:
             self.count += len(kept)
 
     def leadership_ended(self) -> None:
-        """Who waits here waits at the next leader from now on."""
+        """Move all suspended pulls to the next leader."""
         if self._suspended:
             self._ended(self.drop_all())
 
     def drop_all(self) -> list[SuspendedPull]:
-        """Everything that waited; nothing does any more."""
+        """All suspended pulls that are not answered; they are forgotten here."""
         pulls = [pull for waiting in self._suspended.values() for pull in waiting]
         self._suspended.clear()
         self._deadlines.clear()

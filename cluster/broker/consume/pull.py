@@ -77,7 +77,7 @@ class PullPath:
         self.ask_again, self._judge_again, self._access = ask_again, judge_again, access
 
     def try_found(self, client: Client, frame: Frame, request: PullRequest) -> bool:
-        """Answer when there are messages; what a follower may do by itself (R18)."""
+        """Answer when there are messages; a follower may do only this by itself (R18)."""
         try:
             self.subscriptions.topic(request)
             wanted = self.subscriptions.wanted(request)
@@ -92,7 +92,8 @@ class PullPath:
     def serve(
         self, client: Client, frame: Frame, request: PullRequest, *, waited: bool = False
     ) -> None:
-        """Answer on the leader, once what is applied now is dispatched. Raises what is told.
+        """Answer on the leader, once all that is applied now is dispatched. Raises the errors that
+        the client is answered with.
 
         When accounts change while it waits for that, it is judged again.
         """
@@ -286,7 +287,7 @@ class WaitingPull:
         self._guarded(lambda: nothing(client, self._frame, self._request, self.offset))
 
     def route_again(self, route: Callable[[Any, Frame], None]) -> None:
-        """Leadership ended while it waited: the pull goes to whoever leads now."""
+        """Leadership ended while the pull waited: send it to the present leader."""
         self._answered = True
         route(self._client, self._frame)
 

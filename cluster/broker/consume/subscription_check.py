@@ -1,4 +1,4 @@
-"""May a consumer subscribe like this? 46, asked before a client starts.
+"""Checks a consumer's subscription: 46, asked before a client starts.
 
 Source: docs/spec/remoting.md 2.4.
 """
@@ -23,7 +23,7 @@ SQL92 = "SQL92"
 
 
 class ClientConfig(NamedTuple):
-    """What a client means to subscribe to; "" without a group."""
+    """The subscription that a client is going to use; the group is "" when it named none."""
 
     group: str
     subscription: Subscription
@@ -45,7 +45,7 @@ def _needs(request: ClientConfig) -> Needs:
 
 
 def check_client_config(_: ConsumePorts, call: Call, request: ClientConfig) -> None:
-    """46: code 0, or 23 with what is wrong in the expression."""
+    """46: code 0, or 23 with the mistake in the expression."""
     check_expression(request.subscription.expression_type, request.subscription.expression)
     call.answer()
 

@@ -64,12 +64,14 @@ class Delivery:
         self.delivered = self.discarded = 0
 
     def leadership_ended(self) -> None:
-        """What was taken waits for the next leadership, here or elsewhere."""
+        """Put back the messages that were taken and not delivered: the next leadership, here or
+        elsewhere, delivers them.
+        """
         self._table.put_back(self._taken)
         self._taken.clear()
 
     def role_changed(self) -> None:
-        """A listener of `Leadership`; may be called inside the replica, so nothing is done here."""
+        """A listener of `Leadership`; may be called inside the replica, so it only sets a timer."""
         if self._leads():
             self._run_at(self._now())
 

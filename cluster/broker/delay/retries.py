@@ -1,4 +1,4 @@
-"""Messages that come back from consumers (36), and what consumers send to their retry topic.
+"""Messages that consumers send back (36), or send to their retry topic themselves.
 
     36: position, group ─► the record there ─► plan_retry ─┬► %RETRY%group, deferred at its level
                                                            └► %DLQ%group, at once
@@ -64,7 +64,9 @@ class SentBack:
 
 
 def needs_of_send_back(request: SendBackRequest) -> Needs:
-    """The message's own topic is asked for when it was found: the copy shows what is in it."""
+    """The group's right; the message's own topic is checked when the message is found, since the
+    copy shows its content.
+    """
     return in_group(request.group)
 
 
@@ -171,7 +173,7 @@ def _nobody_waits(error: Exception | None) -> None:
 
 
 class RetryTopics:
-    """An `Interceptor` for what clients send to retry topics themselves."""
+    """An `Interceptor` for messages that clients send to retry topics themselves."""
 
     def __init__(self, ports: DelayPorts, delays: Delays) -> None:
         self._ports, self._delays = ports, delays

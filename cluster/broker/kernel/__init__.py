@@ -1,1 +1,1 @@
-"""What every feature of the broker stands on; it imports no feature. See README.md."""
+"""Parts that every feature of the broker uses; the kernel imports no feature. See README.md."""

@@ -1,4 +1,4 @@
-"""What the process gives a broker: settings, files, clock, the event loop's owner."""
+"""Things that the process gives a broker: settings, files, clock, the event loop's owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a broker needs of the replicated log; `dledger.runtime.ReplicatedLog` is one.
+"""The part of the replicated log that a broker uses; `dledger.runtime.ReplicatedLog` has it.
 
 All calls come from the event loop's thread.
 """
@@ -29,7 +29,7 @@ class LogPort(Protocol):
 
     @property
     def driver(self) -> Driver:
-        """Whose group it is: members are listed and changed there."""
+        """The group's driver, by which members are listed and changed."""
         ...
 
     def status(self) -> NodeStatus: ...
@@ -42,7 +42,7 @@ class LogPort(Protocol):
         ...
 
     def read_index(self, ready: Callable[[DledgerError | None], None]) -> None:
-        """Call `ready(None)` when a linearizable read may be served from what is applied here."""
+        """Call `ready(None)` when a linearizable read may be served from the applied state here."""
         ...
 
     def transfer(self, to: NodeId | None, done: Callable[[DledgerError | None], None]) -> None:

@@ -89,7 +89,7 @@ def _acked_row(ports: PopPorts, call: Call, place: Place, row: AckRow) -> list[P
 def _acked(
     ports: PopPorts, call: Call, place: Place, start: int, pop_ms: int, offsets: tuple[int, ...]
 ) -> Acked | None:
-    """None: nothing of it is held any more."""
+    """The acknowledgement to log; None when the group holds none of these messages any more."""
     found = ports.state.pop.held.find(place, start, pop_ms)
     if found is None:
         return None
@@ -101,7 +101,7 @@ def _acked(
 
 
 def _is_given(ports: PopPorts, call: Call, place: Place, pop_ms: int) -> bool:
-    """Is that what the group was given last of an ordered queue?"""
+    """True if that pop is the last one that the group got from an ordered queue."""
     row = ports.state.pop.ordered.get(place)
     return row is not None and row.taken.pop_ms == pop_ms
 
@@ -184,7 +184,7 @@ def _hide_ordered(
 def _write(
     ports: PopPorts, call: Call, records: list[PopRecord], ordered: list[Place] | None = None
 ) -> None:
-    """Until they are applied, nothing else is decided about these messages and queues."""
+    """Log the records; no other request decides about these messages until they are applied."""
     pop, held = ports.pop, ports.state.pop.held
     keys = [(r.address, offset) for r in records if isinstance(r, Acked) for offset in r.offsets]
     places = ordered or []
@@ -236,7 +236,7 @@ def _read_rows(frame: Frame) -> list[AckRow]:
 
 
 def _needs(request: AckRequest | ChangeInvisibleTimeRequest | AckRow) -> Needs:
-    """What is acknowledged is the group's own; its topic may be named as the retry topic's."""
+    """The right to consume the group's topic; the request may name the retry topic instead."""
     group = request.consumer_group
     return to_consume(popped_from(request.topic, group), group)
 

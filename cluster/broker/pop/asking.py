@@ -1,4 +1,4 @@
-"""What requests for messages have in common: how they are checked, and one that waits."""
+"""The common part of requests for messages: their checks, and one that waits."""
 
 from __future__ import annotations
 
@@ -85,6 +85,6 @@ class WaitingAsk:
         return True
 
     def route_again(self) -> Call:
-        """Leadership ended while it waited: the request goes to whoever leads now."""
+        """Leadership ended while the request waited: it is sent to the present leader."""
         self._answered = True
         return self._call

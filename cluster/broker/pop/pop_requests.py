@@ -108,7 +108,7 @@ class WaitingPop(WaitingAsk):
         return self._ports.pop
 
     def begin(self) -> None:
-        """Look; when there is nothing, wait. Raises NotLeader and what `_look` does."""
+        """Look for messages; wait when there are none. Raises NotLeader, and as `_look`."""
         ports = self._ports
         if not ports.leadership.leads:  # it ended while what is applied was dispatched
             raise NotLeader("", ports.leader_address())
@@ -155,7 +155,7 @@ class WaitingPop(WaitingAsk):
             self.wake()
 
     def _look(self) -> Found:
-        """Take what there is, and log it. Raises what the client is told."""
+        """Take the available messages, and log them. Raises the error for the client."""
         ports, pop, ask = self._ports, self._pop, self._ask
         if len(ports.state.pop.held) >= HELD_MAX:
             self._answered = True
@@ -244,7 +244,7 @@ def _is_certain(error: Exception) -> bool:
 
 
 def peek(ports: PopPorts, call: Call, request: PeekRequest) -> None:
-    """200052: what a pop would give; nothing is taken."""
+    """200052: the messages that a pop would give; none is taken."""
     if not 1 <= request.max_msg_nums <= COUNT_MAX:
         raise InvalidRequest(
             f"maxMsgNums {request.max_msg_nums} is impossible; give 1 to {COUNT_MAX}"

@@ -1,4 +1,4 @@
-"""Taking messages for a group: from its retry topics and from every queue, up to what was asked.
+"""Takes messages for a group, from its retry topics and from every queue, up to a number.
 
     cursor (leader) ─► scan ─► Part per queue ─► one checkpoint each, in one batch ─► answered
 
@@ -55,7 +55,7 @@ class Ask(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What one queue gave, and how its offset moves. `records` may be none."""
+    """The messages of one queue, and how its offset moves. `records` may be empty."""
 
     place: Place
     start: int
@@ -67,7 +67,7 @@ class Part(NamedTuple):
 
 
 class Found(NamedTuple):
-    """`rest`: messages behind what was looked at; `blocked_ms`: when an ordered queue opens."""
+    """`rest`: messages behind those looked at; `blocked_ms`: when an ordered queue opens."""
 
     parts: list[Part]
     rest: int
@@ -104,7 +104,7 @@ class Popping:
         return [name for name in names if self._state.topics.get(name) is not None]
 
     def look(self, ask: Ask, now_ms: int) -> Found:
-        """Take what there is. The caller logs it, or gives it back with `rewind`."""
+        """Take the available messages. The caller logs them, or gives them back with `rewind`."""
         self._turn += 1
         parts: list[Part] = []
         try:
@@ -182,7 +182,7 @@ class Popping:
     def _from_queue(
         self, ask: Ask, place: Place, wanted: Wanted, count_left: int
     ) -> tuple[Part | None, int]:
-        """What one queue gives, and how many messages lie behind that."""
+        """The messages of one queue, and how many lie behind them."""
         low, high = self._reader.bounds(place.topic, place.queue)
         cursor = self.cursor(place, ask.init_mode)
         begin = cursor.logged if ask.is_ordered and cursor.logged != NOT_KNOWN else cursor.next
@@ -212,7 +212,7 @@ class Popping:
         return part, max(high - at, 0)
 
     def peek(self, ask: Ask) -> tuple[list[bytes | memoryview], int]:
-        """What a pop would give, and how many lie behind that; nothing is taken."""
+        """The messages that a pop would give, and how many lie behind them; none is taken."""
         self._turn += 1
         records: list[bytes | memoryview] = []
         rest = 0
@@ -231,7 +231,7 @@ class Popping:
         return records, rest
 
     def has_message(self, ask: Ask, now_ms: int) -> bool:
-        """Is there anything behind what was taken, whether it matches or not?"""
+        """True if there is a message behind those taken; it need not match the filter."""
         return any(
             max(self._begin(ask, place), bounds[0]) < bounds[1]
             and not (ask.is_ordered and self._blocked_until_ms(ask, place, now_ms))
@@ -248,7 +248,7 @@ class Popping:
         return self._initial(place, ask.init_mode) if applied is None else applied
 
     def records(self, ask: Ask, found: Found, pop_ms: int) -> list[PopRecord]:
-        """What the log is to say of it: one record per part."""
+        """The records to log for a pop: one per part."""
         broker = self._config.broker_name
         made: list[PopRecord] = []
         for place, start, offsets, _, logged_from, next_offset, _ in found.parts:
@@ -272,6 +272,6 @@ class Popping:
             part.cursor.settled()
 
     def settled(self, found: Found) -> None:
-        """It is applied, or what became of it is not known."""
+        """The pop is applied, or its outcome is not known: end the pending move of its cursors."""
         for part in found.parts:
             part.cursor.settled()

@@ -45,7 +45,7 @@ def under_topic(record: bytes | memoryview, topic: str, handle: Handle) -> bytes
 
 
 def stored_again(record: bytes | memoryview, topic: str, held: Held, address: int) -> Again:
-    """What nobody acknowledged in time, for its retry topic (docs/spec/store.md 7.6)."""
+    """A message not acknowledged in time, as its retry topic gets it (docs/spec/store.md 7.6)."""
     message, scanned = decode_message(record, verify_body=False), scan_record(record)
     block = without_property(scanned.properties, _OFFSET)
     block = with_property(block, _OFFSET, b"%d" % message.queue_offset)

@@ -1,4 +1,4 @@
-"""Gives again what nobody acknowledged in time: a leader's timer over the checkpoints it holds.
+"""Delivers messages again that were not acknowledged in time: a leader's timer.
 
 due ─► the message, from its queue ─► a copy in the group's retry topic, which names the
                                       checkpoint: the fold takes it off, once (R17)

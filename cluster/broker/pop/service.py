@@ -14,7 +14,7 @@ from cluster.core.pop.in_flight import InFlight
 
 @dataclass(slots=True, eq=False)
 class PopService:
-    """`settling`: (checkpoint, offset) of messages whose fate is on its way into the log."""
+    """`settling`: (checkpoint, offset) of messages with a change on its way into the log."""
 
     popping: Popping
     waits: PopWaits

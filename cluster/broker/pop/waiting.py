@@ -1,4 +1,4 @@
-"""Pops and questions that wait for a message, on whatever queue it comes.
+"""Pops and questions that wait for a message on any queue of a topic.
 
     suspend(waiter) ─► a queue of its topic, or of one of its retry topics, grew ─► tries again
                  ─► its time is over ─► answered "nothing"
@@ -33,7 +33,7 @@ class Waiter(Protocol):
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """Topic, group, queue id: for who asks how many wait."""
+        """Topic, group, queue id: administrators ask how many wait for each."""
         ...
 
     @property
@@ -100,7 +100,7 @@ class PopWaits:
             self._wake(topic, queue_id)
 
     def wake(self, topic: str) -> None:
-        """Something of this topic may be taken again, on whatever queue."""
+        """Wake the waiters of this topic, on all queues: messages of it may be taken again."""
         if topic in self._by_topic:
             self._wake(topic, None)
 
@@ -113,12 +113,12 @@ class PopWaits:
                 self._remove(number, waiter)
 
     def leadership_ended(self) -> None:
-        """Who waits here waits at the next leader from now on."""
+        """Move all waiting requests to the next leader."""
         if self._by_topic:
             self._ended(self.drop_all())
 
     def drop_all(self) -> list[Waiter]:
-        """Everything that waited; nothing does any more."""
+        """All waiting requests that are not answered; they are forgotten here."""
         waiters = self._deadlines.clear()
         self._by_topic.clear()
         self.count = 0

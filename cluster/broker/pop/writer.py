@@ -22,8 +22,8 @@ from commitlog.records.message_fast import topic_field
 
 
 class Again(NamedTuple):
-    """A message that comes back to its group. `origin`: address of the checkpoint it was in, and
-    `offset` what it was there.
+    """A message that comes back to its group. `origin`: address of its checkpoint; `offset`: its
+    queue offset before.
     """
 
     topic: str
@@ -55,7 +55,7 @@ class ReviveWriter:
         self._field = topic_field(self._topic)
 
     def write(self, records: Sequence[PopRecord], queue: int, done: Done) -> None:
-        """Raises QueueFull; then nothing was written."""
+        """Write records of the revive log. Raises QueueFull before any is written."""
         encoded = [encode_record(record) for record in records]
         self._check(sum(len(body) for _, body in encoded))
         batch = self._appender.open()
@@ -81,7 +81,7 @@ class ReviveWriter:
         self._wait(batch, done)
 
     def write_again(self, messages: Sequence[Again], done: Done) -> None:
-        """Store messages in their retry topics. Raises QueueFull; then nothing was written."""
+        """Store messages in their retry topics. Raises QueueFull before any is written."""
         self._check(sum(len(message.body) + len(message.properties) for message in messages))
         batch = self._appender.open()
         for message in messages:

@@ -1,4 +1,4 @@
-"""Records of a client batch whose items have one size, made all at once; needs numpy.
+"""Records of a client batch with items of equal size, made all at once; needs numpy.
 
     item    size | magic | crc | flag | body size | body | properties size, properties
                                                     │        │
@@ -35,7 +35,7 @@ def alike_records(
     numpy: Any, data: bytes, count: int, *, head: bytes, front: bytes, topic: bytes,
     number: int, offset: int,
 ) -> Sequence[memoryview]:  # fmt: skip
-    """The records of `count` items of one size; none when an item is not what it should be.
+    """The records of `count` items of one size; none when an item differs from the expected form.
 
     Args:
         head: of every record, but for its CRC and queue offset.

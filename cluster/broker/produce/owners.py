@@ -1,4 +1,4 @@
-"""Whose a producer id (`__PID`) is: the account that was first to store a message under it.
+"""Owner of a producer id (`__PID`): the account that first stored a message under it.
 
     message of an id that nobody owns ─► ProducerOwned(id, account) ─┬► this turn's batch, in order
                                          the message itself          ─┘
@@ -38,12 +38,12 @@ class Owners:
         self._coming: dict[str, list[ProducerOwned]] = {}
 
     def owner(self, producer: str) -> str | None:
-        """With what is not committed yet; None: nobody's."""
+        """The id's owner, uncommitted changes included; None: it has no owner."""
         coming = self._coming.get(producer)
         return coming[-1].owner if coming else self._table.owner(producer)
 
     def check(self, producer: str, sender: str) -> None:
-        """May `sender` use the id? Nothing of the producer is told to another one.
+        """Check that `sender` may use the id; the error tells another account no more than that.
 
         Raises Unauthorized.
         """
@@ -54,12 +54,12 @@ class Owners:
             )
 
     def claim(self, producer: str, sender: str) -> None:
-        """`sender`, who was checked, is about to store a message. Raises QueueFull."""
+        """Make `sender` the owner of an id without one, after `check`. Raises QueueFull."""
         if self._access.is_on and self.owner(producer) is None:
             self._log(ProducerOwned(producer, sender), _nobody_waits)
 
     def take_over(self, producer: str, sender: str, done: Done) -> None:
-        """The id is the sender's from here on; what nobody knows need not be. Raises QueueFull.
+        """Make `sender` the owner from here on; an unknown id stays unknown. Raises QueueFull.
 
         Whatever was decided about the id before (`SendTarget`) must be decided anew.
         """
@@ -70,11 +70,13 @@ class Owners:
             self._log(ProducerOwned(producer, sender), done)
 
     def leadership_ended(self) -> None:
-        """What of this is in the log is in the table when the next leadership begins."""
+        """Forget changes on their way: the table has the logged ones when the next leadership
+        begins.
+        """
         self._coming.clear()
 
     def _log(self, change: ProducerOwned, done: Done) -> None:
-        """Log it in this turn's batch; whoever waits hears when the table has it."""
+        """Log it in this turn's batch; `done` is called when the table has it."""
 
         def ended(error: Exception | None) -> None:
             coming = self._coming.get(change.producer, [])

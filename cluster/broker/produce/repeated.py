@@ -1,4 +1,4 @@
-"""A send of which the log has some already: what comes of it (R8).
+"""Handles a send that is in the log already, as a whole or in part (R8).
 
 all of it is stored, as it was      answered like its originals, once they are applied
 its first messages are              the rest is stored, and the answer names all of them
@@ -40,7 +40,7 @@ def is_repeat(
     batch: Batch,
     count: int,
 ) -> bool:
-    """Is there nothing to store of these `count` messages? Then the answer is on its way.
+    """True if none of these `count` messages has to be stored; the answer is on its way then.
 
     Raises QueueFull, StoreError.
     """

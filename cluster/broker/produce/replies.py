@@ -60,7 +60,7 @@ def reply(ports: ProducePorts, call: Call, request: SendRequest) -> None:
 
 
 class _Replier:
-    """Sends a reply to the log; nobody waits for that answer."""
+    """Sends a reply to the log; its answer has no reader."""
 
     targets_epoch = -1
 
@@ -168,7 +168,7 @@ def _read(frame: Frame) -> SendRequest:
 
 
 def _needs(request: SendRequest) -> Needs:
-    """The asking client is reached by its id, so only who may write to the reply topic may."""
+    """The right to write to the reply topic, since the asking client is reached by its id alone."""
     return to_publish(request.template.topic) | as_producer(request.template.producer_group)
 
 

@@ -1,4 +1,4 @@
-"""Is a repeat what its original was? Another message under a number that is used is an error.
+"""Compares a repeat with its original: another message under a used number is an error.
 
     number used ─► where its original is (repeats.py) ─► the record there ─┬ same: answered like it
                    no longer known: answered as a repeat                   └ another: NumberUsed
@@ -37,7 +37,7 @@ _UNIQUE_KEY: Final = names.UNIQUE_KEY.encode()
 def find_other(
     originals: Originals, request: SendRequest, queue: int, numbers: Numbers, batch: Batch
 ) -> NumberUsed | None:
-    """What to tell the sender when an original is another message; None when all are the same.
+    """The error for the sender when an original is another message; None when all are the same.
 
     `batch`: what is not in the log yet. Raises StoreError.
     """
@@ -64,7 +64,7 @@ def items_of(request: SendRequest) -> Sequence[BatchItem]:
 
 
 def is_same(record: Buffer, item: BatchItem) -> bool:
-    """Does the stored record say to consumers what `item` would?"""
+    """True if consumers would read the same from the stored record and from `item`."""
     stored = read_pieces(record)
     if stored.flag != item.flag or stored.body != item.body:
         return False

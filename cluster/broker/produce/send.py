@@ -207,7 +207,7 @@ class SendPath:
         group: SendGroup,
         size_left: int,
     ) -> int:
-        """Any send; what is wrong is told to the client. Returns the bytes it added, about."""
+        """Any send; mistakes are answered to the client. Returns about how many bytes it added."""
         size = len(request.body) + len(request.properties) + ENTRY_EXTRA
         before = len(batch.bodies)
         try:
@@ -240,7 +240,7 @@ class SendPath:
         batch: Batch,
         group: SendGroup,
     ) -> None:
-        """One message into the batch. Raises what the client is told; nothing is kept then."""
+        """One message into the batch, whole or not at all. Raises the error for the client."""
         _, _, born_ms, properties, body, flag, _, _ = request
         body_size = len(body)
         if body_size > self.body_size_max:
@@ -329,7 +329,7 @@ class SendPath:
         batch: Batch,
         stored: bytes,
     ) -> Cursor | None:
-        """The cursor for a new message; None for a repeat, whose answer is on its way."""
+        """The cursor for a new message; None for a repeat, which is answered like its original."""
         producer, sequence = read_numbers(stored)
         stream = target.streams[queue]
         self.owners.check(producer, request.sender)

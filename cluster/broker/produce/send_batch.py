@@ -109,7 +109,7 @@ class BatchSend:
 def take_batch(
     path: SendPath, client: SendClient, request: SendRequest, target: SendTarget, batch: Batch
 ) -> None:
-    """One batch into the turn's batch. Raises what the client is told; nothing is kept then."""
+    """A client batch into the turn's, whole or not at all. Raises the error for the client."""
     if len(request.body) > path.body_size_max:
         raise MessageTooLarge("batch", len(request.body), path.body_size_max)
     records = usual_records(path, client, request, target, batch)
@@ -265,8 +265,9 @@ def _admit(
     queue: int,
     batch: Batch,
 ) -> Numbers:
-    """Raises InvalidRequest for items whose numbers do not count up by one, Unauthorized for an id
-    of another account's, and as `check`."""
+    """The numbers of a batch. Raises InvalidRequest when they do not count up by one, Unauthorized
+    for an id of another account, and the errors of `check`.
+    """
     producer, sequence = read_numbers(items[0].properties)
     head = b"%b%b\x02__SEQ\x01" % (PRODUCER, producer.encode())
     for number, item in enumerate(items):

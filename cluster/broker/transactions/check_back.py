@@ -1,4 +1,4 @@
-"""The leader asks producers what becomes of their half messages (39; docs/spec/store.md 7.3).
+"""The leader asks producers for the outcome of their half messages (39; docs/spec/store.md 7.3).
 
     due ─► the count of checks is logged ─► applied ─► 39 to a producer of the group ─► 37, asked
         └► after the last check: a copy in TRANS_CHECK_MAX_TIME_TOPIC
@@ -61,7 +61,7 @@ class CheckBacks:
         call_later: Callable[[float, Callable[[], None]], object],
         may_decide: Callable[[ClientInfo, ReadHalf], bool],
     ) -> None:
-        """`may_decide`: may that client see a half message, and say what becomes of it?"""
+        """`may_decide`: True if that client may see a half message and tell its outcome."""
         self._outcomes, self._table = outcomes, outcomes.table
         self._writer, self._registry, self._leadership = writer, registry, leadership
         self._topics, self._advertised, self._broker_name = topics, advertised, broker_name
@@ -73,11 +73,11 @@ class CheckBacks:
         self.asked = self.unanswerable = 0
 
     def leadership_ended(self) -> None:
-        """What was taken is due again, in the next leadership."""
+        """Put the halves back that were taken: they are due again in the next leadership."""
         self._put_back(list(self._taken))
 
     def _put_back(self, positions: Iterable[int]) -> None:
-        """Nothing came of these. Of an earlier leadership: that was told when it ended."""
+        """Make these halves due again, except those that an earlier leadership put back."""
         back = [position for position in positions if position in self._taken]
         self._taken.difference_update(back)
         self._table.put_back(back)

@@ -1,4 +1,4 @@
-"""A producer says what becomes of its half message (37); an administrator revives one (323).
+"""A producer tells the outcome of its half message (37); an administrator revives one (323).
 
 Codes of 37: 0 it is so, also when it was so before; 1 with RocketMQ's sentences for a wrong group,
 offset or address, or when another outcome came first; 604 when a producer that set its own quiet
@@ -88,7 +88,7 @@ def _end(
 
 
 def _ended(ports: TransactionPorts, call: Call, error: Exception | None) -> None:
-    """A leadership that ended took the request with it: whoever leads then is asked, once more."""
+    """Answer the request; when the leadership ended with it, route it to the next leader, once."""
     if isinstance(error, NotLeader | Transferring | OutcomeUnknown) and not call.client.closed:
 
         def again(late: bool) -> None:
@@ -129,7 +129,7 @@ def _resume(ports: TransactionPorts, call: Call, position: int) -> None:
 
 
 def _needs(request: EndTransactionRequest) -> Needs:
-    """What the half itself needs is asked when it was found: the request need not say its topic."""
+    """The rights of producer group and named topic; the half's own are checked once it is found."""
     needs = as_producer(request.producer_group)
     return needs | to_publish(request.topic) if request.topic else needs
 

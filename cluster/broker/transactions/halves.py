@@ -1,4 +1,4 @@
-"""Half messages on their way in: they wait in the half topic, where nobody consumes.
+"""Half messages on their way in: they wait in the half topic, which has no consumers.
 
 Source: docs/spec/store.md 7.3.
 

@@ -120,7 +120,9 @@ class Outcomes:
         return under_way is not None and under_way[1] is waiting
 
     def leadership_ended(self) -> None:
-        """Which outcomes are in the log is for the next leader to find; all who wait are told."""
+        """Tell all waiting clients that the outcome is unknown; the next leader finds in the log
+        which ones are there.
+        """
         under_way, self._under_way = self._under_way, {}
         unknown = OutcomeUnknown("leadership ended before the outcome was known; ask again")
         for _, waiting in under_way.values():
@@ -129,7 +131,7 @@ class Outcomes:
                 waiter(unknown)
 
     def _write(self, batch: Batch, half: ReadHalf, outcome: Outcome) -> None:
-        """The outcome comes first: what follows may be lost with a leader, it may not."""
+        """Add an outcome's records, the deciding one first: those after it may be lost."""
         if outcome is Outcome.COMMITTED:
             self._copy(batch, half, half.topic, half.queue_id, TRANSACTION_COMMIT)
             self._op(batch, half, origin=0)
@@ -187,7 +189,7 @@ class Outcomes:
 
 
 def other_outcome(first: Outcome) -> ServerError:
-    """What is told to whoever wants another one than the first."""
+    """The error for a client that asks for another outcome than the first."""
     what = first.name.lower().replace("_", " ")
     return ServerError(
         f"the transaction was {what} already, and the first outcome counts; leave it so"

@@ -77,7 +77,7 @@ class Routes:
         return await self._asking.get(topic, lambda: self._ask_route(topic))
 
     async def registered_route(self, topic: str) -> TopicRoute:
-        """As `refresh`, but by the word of a name server alone: what all other clients see."""
+        """As `refresh`, but from name servers alone: the route that all other clients get."""
         return await self._asking.get("registered " + topic, lambda: self._registered_route(topic))
 
     async def for_producing(self, topic: str) -> TopicRoute:

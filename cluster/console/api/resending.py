@@ -33,7 +33,7 @@ async def trace_message(source: Source, values: Values) -> dict[str, Any]:
 
 
 def step_json(step: Step) -> dict[str, Any]:
-    """One step, whose texts a producer may have chosen."""
+    """One step as JSON; its texts may come from a producer, so they are cleaned."""
     group = None if step.group is None else clean(step.group)
     return step.row() | {"group": group, "detail": clean(step.detail)}
 

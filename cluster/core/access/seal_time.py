@@ -86,7 +86,7 @@ class SealTime:
             self._add_spent((time, stamp_ms))
 
     def latest_at(self, since: float) -> float:
-        """What this time was at `since` (seconds of `now`), at the latest, in ms.
+        """The latest value, in ms, that this time can have had at `since` (seconds of `now`).
 
         But for a step back since then: what was taken before that is spent.
         """
@@ -104,7 +104,7 @@ class SealTime:
         )
 
     def _spend(self) -> None:
-        """A step: what was taken until here is not taken again."""
+        """A step of the clock: refuse the stamps up to the newest taken one from now on."""
         if self._taken is None:
             return
         spent, self._taken = self._taken, None

@@ -1,4 +1,4 @@
-"""For how much one signature is good: the request that it was first seen on, and its repeats.
+"""Bounds one signature to the request that it was first seen on, and its repeats.
 
 Stock clients sign the values of fields and the body, joined by nothing: neither the code nor where
 one field ends. So a server remembers, for WINDOW_SECONDS, what each signature was first used for:
@@ -150,8 +150,8 @@ class SignatureWindow:
         host: str | None,
         peer: str | None = None,
     ) -> None:
-        """Raises UsedBefore, SealNotOfNow or WindowFull. The signature, and with it what a seal
-        says of code and fields, was found to be right before.
+        """Take a signature, which was verified before with the code and fields that a seal names.
+        Raises UsedBefore, SealNotOfNow or WindowFull.
 
         Args:
             host: the client's address, without its port; None where the request is only passed on:
@@ -188,8 +188,8 @@ class SignatureWindow:
             )
 
     def judge_age(self, code: int, ext: Mapping[str, str], since: float) -> int | None:
-        """What changes something was sealed after `since`, in seconds of `now`, when this node
-        began to lead: what was used at the leader before is not known here. Raises SealNotOfNow.
+        """Check that a changing request was sealed after `since` (seconds of `now`), when this node
+        began to lead: seals that the former leader took are unknown here. Raises SealNotOfNow.
 
         Returns its stamp; None for what is not sealed, or changes nothing.
         """

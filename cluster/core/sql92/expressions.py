@@ -1,4 +1,4 @@
-"""The tree of an expression and what it says about a message (docs/spec/store.md 7.4).
+"""The tree of an expression, and its evaluation for a message (docs/spec/store.md 7.4).
 
 Values are texts (properties), numbers, booleans and None (unknown). A text that meets a number is
 read as that number's kind; two texts under < or > are read as floating point. What cannot be
@@ -21,7 +21,7 @@ _LONG_MAX = (1 << 63) - 1
 
 
 class Sql92EvalError(ValueError):
-    """The expression says nothing about this message; it does not match."""
+    """The expression cannot be evaluated for this message, which therefore does not match."""
 
 
 class Expression:
@@ -69,12 +69,12 @@ class Negative(Expression):
 
 
 class Condition(Expression):
-    """A node whose value is true, false or unknown."""
+    """A node with the value true, false or unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cast(Condition):
-    """A property where a condition is wanted: false whatever its text says."""
+    """A property where a condition is wanted: false for every text, unknown without one."""
 
     operand: Expression
 

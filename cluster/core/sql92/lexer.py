@@ -1,4 +1,6 @@
-"""Text → tokens, lazily: only what the parser looks at is ever read (docs/spec/store.md 7.4)."""
+"""Text → tokens, lazily: the rest that the parser does not look at is never read
+(docs/spec/store.md 7.4).
+"""
 
 from __future__ import annotations
 

@@ -242,7 +242,7 @@ def _junction(operands: list[Expression], *, stops_at: bool) -> Expression:
 
 
 def _condition(found: Expression) -> Expression:
-    """What stands where a condition is wanted."""
+    """The expression as a condition. Raises Sql92ParseError for one that is never true or false."""
     if isinstance(found, Condition):
         return found
     if isinstance(found, Property):

@@ -1,1 +1,1 @@
-"""Halves of transactions: who waits for an outcome, and when a producer is asked for one."""
+"""Halves of transactions that wait for an outcome, and when their producers are asked for it."""

@@ -45,7 +45,7 @@ _GIVEN_UP = CHECK_MAX_TIME_TOPIC.encode()
 
 
 class Outcome(enum.IntEnum):
-    """What became of a half; RESUMED: of a discarded copy."""
+    """The outcome of a half; RESUMED: of a discarded copy."""
 
     COMMITTED = 1
     ROLLED_BACK = 2
@@ -54,7 +54,7 @@ class Outcome(enum.IntEnum):
 
 
 class HalfTable:
-    """See the module's text. `topics` is what a `DeferredFold` has."""
+    """See the module's text. `topics` as in every `DeferredFold`."""
 
     topics = frozenset({_HALF, _OP})
 
@@ -83,7 +83,7 @@ class HalfTable:
         return ((at, half) for at, half in self._waiting.items() if at >= begin)
 
     def recent(self, position: int) -> Outcome | None:
-        """What became of it, when that was not long ago."""
+        """The outcome of a half that was settled not long ago, else None."""
         return self._recent.get(position)
 
     # -- the fold ----------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ class HalfTable:
                 self._settle(position, Outcome.GIVEN_UP)
 
     def checked(self, checks: Mapping[int, int], store_ms: int) -> None:
-        """Somebody is asked, for the n-th time; 0: somebody resumed it, and it begins again."""
+        """A producer is asked for the n-th time; 0: a half was resumed, its checks begin again."""
         for position, count in checks.items():
             half = self._waiting.get(position)
             if half is not None:
@@ -156,7 +156,7 @@ class HalfTable:
     # -- the leader --------------------------------------------------------------------------------
 
     def take_due(self, now_ms: int, count_max: int) -> list[int]:
-        """Addresses of at most `count_max` halves whose check is due, the longest due first.
+        """Addresses of at most `count_max` halves that are due for a check, the longest due first.
 
         None of them is given again before it was `checked` or `put_back`.
         """
@@ -175,7 +175,7 @@ class HalfTable:
         return found
 
     def put_back(self, positions: Iterable[int]) -> None:
-        """These were taken and nothing came of it: whatever of them still waits is due again."""
+        """Make these halves due again, as far as they still wait: their check was not made."""
         for position in positions:
             half = self._waiting.get(position)
             if half is not None:

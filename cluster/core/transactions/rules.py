@@ -36,8 +36,9 @@ class Half(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CheckRule:
-    """RocketMQ's transactionTimeOut, transactionCheckInterval, transactionCheckMax, and the age
-    after which a half is given up whatever was asked (fileReservedTime)."""
+    """RocketMQ's transactionTimeOut, transactionCheckInterval, transactionCheckMax, and the age at
+    which a half is given up in any case (fileReservedTime).
+    """
 
     timeout_ms: int = 6_000
     interval_ms: int = 30_000
@@ -59,7 +60,7 @@ class CheckRule:
         return half.checks >= self.checks_max or now_ms - half.stored_ms > self.age_ms_max
 
     def is_too_late(self, half: Half, now_ms: int) -> bool:
-        """Is an outcome that nobody asked for refused? Only where the producer set the time."""
+        """True if an outcome that was not asked for is refused: where the producer set the time."""
         return half.immunity_ms > 0 and now_ms - half.stored_ms > self.quiet_ms(half)
 
 
@@ -67,7 +68,7 @@ DEFAULT_CHECK_RULE: Final = CheckRule()
 
 
 def immunity_ms(properties: bytes) -> int:
-    """CHECK_IMMUNITY_TIME_IN_SECONDS of a half message; 0 for none, or for nothing readable."""
+    """CHECK_IMMUNITY_TIME_IN_SECONDS of a half message; 0 when it is missing or not readable."""
     value = find_property(properties, _IMMUNITY)
     if value is None or not value.isdigit() or len(value) > _DIGITS_MAX:
         return 0

@@ -106,7 +106,7 @@ def runtime_info(ports: AdminPorts, call: Call, request: None) -> None:
 
 
 def _replica(ports: AdminPorts, call: Call) -> dict[str, object]:
-    """What RocketMQ's brokers do not have: the replica's part in its group."""
+    """Figures of the replica in its Raft group, which RocketMQ's brokers do not have."""
     node, disk = ports.log.status(), ports.log.driver.replica.node.disk
     figures = {
         "node": ports.config.node_id,

@@ -1,4 +1,4 @@
-"""What administrators ask of a connected client: 307, 309 and 223 with 221.
+"""Questions of administrators that a connected client answers: 307, 309 and 223 with 221.
 
 Source: docs/spec/remoting.md 2.6.
 
@@ -35,7 +35,7 @@ ANSWER_SECONDS_MAX = 10.0
 
 
 def running_info(ports: AdminPorts, call: Call, request: RunningInfoRequest) -> None:
-    """307: what a consumer says about itself."""
+    """307: a consumer's report about itself."""
 
     def ask() -> None:
         member = _member(ports, call, request.consumer_group, request.client_id)

@@ -1,4 +1,4 @@
-"""Who is connected: 203, 204, 328, and who consumes what: 300, 343, 345.
+"""Connected clients: 203, 204, 328; groups and topics that consume each other: 300, 343, 345.
 
 Source: docs/spec/remoting.md 2.8.
 
@@ -28,7 +28,7 @@ from cluster.protocol.topics import encode_topic_list
 
 
 def consumer_connections(ports: AdminPorts, call: Call, request: ConsumerGroupRequest) -> None:
-    """203: members, subscriptions and settings of a consumer group; 206 when nobody is there."""
+    """203: members, subscriptions, settings of a consumer group; 206 for one without members."""
     name = legal_group(request.group)
 
     def look() -> None:
@@ -54,7 +54,7 @@ def consumer_connections(ports: AdminPorts, call: Call, request: ConsumerGroupRe
 
 
 def producer_connections(ports: AdminPorts, call: Call, request: ProducerGroupRequest) -> None:
-    """204: members of a producer group; code 1 when nobody is there, as in RocketMQ."""
+    """204: members of a producer group; code 1 for a group without members, as in RocketMQ."""
     name = request.producer_group
 
     def look() -> None:
@@ -101,7 +101,7 @@ def consumed_topics(ports: AdminPorts, call: Call, request: ConsumerGroupRequest
 
 
 def subscription(ports: AdminPorts, call: Call, request: GroupTopicRequest) -> None:
-    """345: what a group wants of a topic now; without a member, no subscriptionData."""
+    """345: a group's present subscription to a topic; without a member, no subscriptionData."""
     group = ports.registry.consumer_group(legal_group(request.group))
     found = group.subscriptions.get(request.topic) if group is not None else None
     body: dict[str, Any] = {"group": request.group, "topic": request.topic}

@@ -42,7 +42,7 @@ class GroupLags:
 
     @property
     def lags(self) -> Lags:
-        """As of the last look; nothing from a node that does not lead."""
+        """As of the last look; empty on a node that does not lead."""
         return self._found if self.ports.leadership.leads else Lags()
 
     async def look(self) -> None:
@@ -104,7 +104,7 @@ class GroupLags:
         return waiting(self.ports, topic, queue_id, at)
 
     def _waiting_ms(self, group: str, topic: str, queue_id: int) -> int:
-        """0 for a message that cannot be read: whoever looks for damage tells that."""
+        """0 for a message that cannot be read: the scrub reports damage, a monitor does not."""
         at = self.ports.offsets.newest(group, topic, queue_id)
         try:
             return waiting_ms(self.ports, topic, queue_id, at)

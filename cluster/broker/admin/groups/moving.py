@@ -30,7 +30,7 @@ Step = Callable[[], None]
 
 
 def reset_offset(ports: AdminPorts, call: Call, request: ResetOffsetRequest) -> None:
-    """222: offsets at a time, at the end, or a given one; code 206 for a group nobody knows."""
+    """222: offsets at a time, at the end, or a given one; code 206 for an unknown group."""
     group, topic = legal_group(request.group), existing_topic(ports.state.topics, request.topic)
     queues = _queues(topic, request)
 

@@ -123,7 +123,7 @@ def broker_offset(ports: AdminPorts, call: Call, request: None) -> None:
 
 
 def _with_offsets(ports: AdminPorts, call: Call, group: str, look: Callable[[], None]) -> None:
-    """Run `look` when what the group has committed so far can be read."""
+    """Run `look` when all commits of the group so far can be read."""
 
     def flushed(error: Exception | None) -> None:
         if error is not None:
@@ -186,7 +186,7 @@ def _named_topics(request: ConsumeStatsRequest) -> list[str]:
 
 
 def _needs_of_stats(request: ConsumeStatsRequest) -> Needs:
-    """Without topics, what is told is the group's own: what it has offsets of."""
+    """Without topics the group's right is enough: the answer holds only topics of its offsets."""
     topics = (to_consume(topic) for topic in _named_topics(request))
     return join([in_group(request.consumer_group), *topics])
 

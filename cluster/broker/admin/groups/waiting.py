@@ -1,4 +1,5 @@
-"""What of a queue waits for a group: from what it reads next to the queue's end, and since when.
+"""The part of a queue that a group has not read: from its next message to the queue's end, and
+since when the oldest waits.
 
 Messages below the queue's first one have been deleted and wait for nobody, whatever was committed.
 """
@@ -10,7 +11,7 @@ from cluster.errors import NotFound
 
 
 def waiting(ports: AdminPorts, topic: str, queue_id: int, at: int | None) -> tuple[int, int]:
-    """The next offset that there is for a group, and the queue's end; equal when nothing waits.
+    """The next offset that exists for a group, and the queue's end; equal when no message waits.
 
     Args:
         at: what the group committed; None: nothing yet, so that the oldest message is next.

@@ -1,4 +1,4 @@
-"""The broker's state on disk: bounds what a restart applies again; losing it loses nothing.
+"""The broker's state on disk: a restart applies only the entries after it; without it, all of them.
 
     <root>/state.ckpt      magic "DLBS" (4) | version 1 (4) | crc32 of the rest (4) | size (4)
                            | state as JSON (cluster.core.apply)
@@ -47,7 +47,7 @@ class SaveTask:
         store_ms: int,
         before: Callable[[], None] | None = None,
     ) -> None:
-        """`before`: what must be on disk before the state is."""
+        """`before`: work that must be on disk before the state is."""
         self._files, self._layout = files, layout
         self._state, self.derived, self._store_ms = state, derived, store_ms
         self._before = before

@@ -34,7 +34,7 @@ class ChunkSize:
 
 
 def are_quick(stretches: Sequence[Stretch], known: Mapping[bytes, Container[int]]) -> bool:
-    """Nothing is to be read one by one, and no queue's files are to be made.
+    """True if no entry has to be read by itself, and no queue's files have to be made.
 
     `known`: the queues that there are, by topic.
     """

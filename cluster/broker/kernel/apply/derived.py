@@ -1,4 +1,4 @@
-"""What is derived from committed entries: queues, key index, state. Lags behind commit, in batches.
+"""Data derived from committed entries: queues, key index, state. Lags behind commit, in batches.
 
     apply(last) ─► applied := last ─► at once while someone waits, else within dispatch_delay
                                       (a follower: twice that) or when 4 MiB are there
@@ -251,7 +251,7 @@ class DerivedStore:
         self._stopped = True
 
     def _run(self) -> None:
-        """One chunk; the rest in later turns, when it is a chunk, too, or somebody waits."""
+        """One chunk; the rest in later turns, when it fills another chunk or a reader waits."""
         self._scheduled = False
         if self._stopped or self._running or self.space.waits or self._ahead.waits:
             return
@@ -273,7 +273,7 @@ class DerivedStore:
             self._run_later()
 
     def _derive(self) -> None:
-        """One chunk, if there is room for what it leads to; when its queues are new, soon."""
+        """One chunk, if there is disk space for its queues and index; new queues come later."""
         try:
             is_done = self._chunk()
         except OSError as error:
@@ -352,7 +352,7 @@ class DerivedStore:
         return queue
 
     def ext_unit(self, topic: str, queue_id: int, tags_code: int) -> QueueExtUnit | None:
-        """What the queue's extension says where an entry has an address for its tags code."""
+        """The extension's unit when a queue entry has an address for its tags code; else None."""
         if not is_ext_address(tags_code):
             return None
         return self.files.queues.ext(topic.encode(), queue_id).get(tags_code)

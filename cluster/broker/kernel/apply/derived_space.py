@@ -36,7 +36,9 @@ class DerivedSpace:
         self.why, self.waits = "", False
 
     def rest(self, error: OSError, first: int) -> None:
-        """There was no room for what entries from `first` on lead to. Other errors are raised."""
+        """Stop deriving: the disk has no space for queues and index of entries from `first` on.
+        Raises other errors again.
+        """
         if not is_out_of_space(error):
             raise error
         if not self.why:
@@ -66,5 +68,5 @@ class DerivedSpace:
             self._told(why)
 
     def refusal(self) -> DiskFull:
-        """For a client that asks for what is not derived yet."""
+        """The error for a client that asks for messages that are not derived yet."""
         return DiskFull(self.why)

@@ -11,7 +11,9 @@ from commitlog.records.properties import decode_properties
 
 
 def bitmap_of(filters: FilterBits, record: ScannedRecord) -> bytes:
-    """Whom the message is for; properties are only read when its topic has SQL92 subscriptions."""
+    """Bitmap of the groups that a message matches. Properties are only read for topics with SQL92
+    subscriptions.
+    """
     topic = record.topic.decode("utf-8", "replace")
     if not filters.wants(topic):
         return b""

@@ -1,4 +1,4 @@
-"""What only a leader has and loses with its leadership: tables of uncommitted entries (R9)."""
+"""Tables of uncommitted entries, which only a leader has and which end with its leadership (R9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""States at the places where log files begin: what lets the log's beginning go (R15, R16).
+"""States at the places where log files begin: they stand in for deleted entries (R15, R16).
 
     dispatch reaches a file's first record ─► the state before it, taken at once
     the next checkpoint                    ─► on disk, before the checkpoint itself
@@ -78,7 +78,7 @@ class LogBeginning:
             return None
 
     def restore(self, state: AppliedState) -> None:
-        """Give a fresh state what the deleted entries had led to, if it is not lost.
+        """Give a fresh state the effects of the deleted entries, if the saved state is not lost.
 
         Else it stays fresh and nothing is applied to it. Raises StoreDamaged when nobody sends one.
         A state of a version without owners of producer ids is taken: nothing can tell them again.
@@ -115,7 +115,7 @@ class LogBeginning:
         del self._taken[:-TAKEN_COUNT_MAX]
 
     def begin_save(self) -> Callable[[], None]:
-        """Work that puts what was taken on disk; in any thread, before the next checkpoint.
+        """Work that writes the taken states to disk; in any thread, before the next checkpoint.
 
         What finds no room stays for the next one.
         """
@@ -151,7 +151,7 @@ class LogBeginning:
             files.drop_before(self._forgotten_before)
 
     def begin_queues(self, state: AppliedState, files: DerivedFiles) -> None:
-        """After `restore`: queues whose messages are all gone begin where they ended (S9, R18)."""
+        """After `restore`: queues with no message left begin at their end (S9, R18)."""
         for topic, queue_id, end in state.all_ends():
             queue = files.queues.queue(topic.encode(), queue_id)
             if queue.max_offset == 0:

@@ -1,4 +1,4 @@
-"""What the replica tells the broker: committed entries and role changes (dledger's StateMachine).
+"""The replica's events for the broker: committed entries and role changes (dledger's StateMachine).
 
 When a leadership ends, everything that belongs to it is dropped in one call (R9): see
 leadership_parts.py. That comes before requests are routed to the next leader.
@@ -24,7 +24,7 @@ from dledger.runtime.role_story import RoleStory
 
 
 class BrokerMachine:
-    """The replica's state machine: derives what is committed, follows who leads."""
+    """The replica's state machine: derives committed entries, and follows the leadership."""
 
     def __init__(
         self,

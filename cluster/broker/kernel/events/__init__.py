@@ -1,1 +1,1 @@
-"""Who leads, everything that ends with a leadership, and deadlines."""
+"""The leadership, all parts that end with it, and deadlines."""

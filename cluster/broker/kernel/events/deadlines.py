@@ -53,7 +53,7 @@ class Deadlines(Generic[T]):
             self._dropped.clear()
 
     def clear(self) -> dict[int, T]:
-        """Nothing is due any more; what was listed, by number."""
+        """Forget all deadlines; returns the listed items, by number."""
         listed = {number: item for _, number, item in self._heap if number not in self._dropped}
         self._heap.clear()
         self._dropped.clear()

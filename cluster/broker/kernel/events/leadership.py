@@ -90,7 +90,8 @@ class Leadership:
     # -- requests that wait ------------------------------------------------------------------------
 
     def hold(self, retry: Retry, size: int = 0) -> bool:
-        """Call `retry(False)` when somebody leads, else `retry(True)` after `leader_wait_seconds`.
+        """Call `retry(False)` when a leader is known, else `retry(True)` after
+        `leader_wait_seconds`.
 
         While nobody leads the seconds count from when that began, at least. False: too many wait
         already, or with `size` more bytes too much.

@@ -1,4 +1,4 @@
-"""Everything that belongs to one leadership, in one list, so that nothing of it outlives it (R9).
+"""The parts that belong to one leadership, in one list, so that no state of it outlives it (R9).
 
     part made ─► add(part, forget)          where it is made, not where leaderships end
     leadership ends, or one begins ─► leadership_ended() ─► each part, in the order of `add`
@@ -34,7 +34,7 @@ class LeadershipParts:
         return part
 
     def leadership_ended(self) -> None:
-        """All parts forget, whatever goes wrong in one of them; that is raised afterwards."""
+        """Call every part's `forget`, also after one has failed; that is raised afterwards."""
         with contextlib.ExitStack() as stack:
             for _, forget in reversed(self._parts):
                 stack.callback(forget)

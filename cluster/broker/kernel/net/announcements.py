@@ -41,7 +41,7 @@ class Announcements:
             self._pass_on(connection, frame)
 
     def announce_again(self, connections: Sequence[ClientConnection]) -> None:
-        """Another node leads now: tell it who is connected here."""
+        """Another node leads now: send it the heartbeats of the clients that are connected here."""
         for connection in connections:
             if connection.forwarded_by is None and not connection.closed:
                 for frame in list(connection.heartbeats.values()):

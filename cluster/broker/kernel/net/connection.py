@@ -48,7 +48,7 @@ Item = Frame | SendRequest | RawSend
 
 
 class Owner(Protocol):
-    """What a connection belongs to."""
+    """The owner of a connection, which serves its requests: the client port."""
 
     def opened(self, connection: ClientConnection) -> bool:
         """False: refuse it, too many are open."""
@@ -139,7 +139,7 @@ class ClientConnection(asyncio.Protocol):
         whole_frames: bool = False,
         is_relay: bool = False,
     ) -> None:
-        """`whole_frames`: sends come as frames, too, so that who sends them can be asked for.
+        """`whole_frames`: sends come as frames, too, so that their sender can be checked.
 
         `is_relay`: it came to the relay port (relayed.py).
         """
@@ -240,7 +240,7 @@ class ClientConnection(asyncio.Protocol):
             self._requests.resume()
 
     def when_writable(self, call: Callable[[], None]) -> None:
-        """Call it now, or when the client has taken what is buffered for it: a large answer."""
+        """Call it now, or once a slow client has read a large answer that is buffered for it."""
         if self.is_paused:
             self._calls.append(call)
         else:
@@ -335,7 +335,7 @@ class ClientConnection(asyncio.Protocol):
             self.close()
 
     def close(self) -> None:
-        """Write what is buffered, then close; at once when the client does not read."""
+        """Write the buffered answers, then close; at once when the client does not read."""
         self.closed = True
         if self._transport is None:
             return
@@ -346,12 +346,12 @@ class ClientConnection(asyncio.Protocol):
             self._transport.close()
 
     def abort(self) -> None:
-        """Cut the connection; what is buffered is lost."""
+        """Cut the connection; buffered answers are lost."""
         self.closed = True
         if self._transport is not None:
             self._transport.abort()
 
     def set_address(self, host: Host) -> None:
-        """Who the client is: bornHost of what it sends."""
+        """Set the client's address, which is the bornHost of its messages."""
         self.address = str(host)
         self.born_host = pack_host(host)

@@ -107,9 +107,9 @@ class ForwardLink(asyncio.Protocol):
         lost: Callable[[Sequence[Frame], bool], None],
         owned: Owned,
     ) -> None:
-        """`lost(frames, moved)`: these requests should be asked again, and what comes goes another
+        """`lost(frames, moved)`: these requests should be asked again, and later ones go another
         way when the link is `closed` or `moved`. At once when `moved` (another node leads), else
-        when something has changed or a pause is over. What is in doubt is marked so.
+        when something has changed or a pause is over. Requests in doubt are marked so.
 
         `term`: of the leadership that the link is for; `applied()`: see in_doubt.py."""
         self._client, self._lost, self._owned = client, lost, owned
@@ -167,7 +167,7 @@ class ForwardLink(asyncio.Protocol):
             self._waiting_size += len(data)
 
     def leave(self) -> None:
-        """Another node leads, or nobody: only the answers to sends are awaited still."""
+        """The leadership of the link's node ended: await only answers to sends from now on."""
         if self._leaving or self.closed:
             return
         self._leaving = True
@@ -349,5 +349,5 @@ def _is_send(frame: Frame | RawSend) -> bool:
 
 
 def _leads_not(answer: Frame) -> bool:
-    """Is it certain that the node did nothing, because it does not lead?"""
+    """True if the node certainly did not execute the request, because it does not lead."""
     return answer.code in NOT_LEADER_CODES and "leader" in answer.ext

@@ -1,4 +1,4 @@
-"""How a link between two nodes begins: for which client it is, and who opens it. Sans-IO.
+"""The beginning of a link: it names its client, and proves which node opens it. Sans-IO.
 
     follower (LinkDialler)                            leader (LinkAcceptor)
       │ 31002: clientAddress, node, life, to, nonce ───►│
@@ -30,7 +30,7 @@ _SAID = ("clientAddress", "node", "life", "to", "nonce")
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """Of whom a link is. `start_token`: another one after each start of the node.
+    """Client and node of a link. `start_token`: another one after each start of the node.
 
     `term`: the link is for that leadership; None: an earlier release does not say.
     """
@@ -54,7 +54,7 @@ class LinkDialler:
         nonce: bytes,
         term: int | None = None,
     ) -> None:
-        """`to`: the node id of who leads, in `term`. `nonce`: NONCE_SIZE random bytes, new ones."""
+        """`to`: node id of the leader, in `term`. `nonce`: NONCE_SIZE random bytes, new ones."""
         assert len(nonce) == NONCE_SIZE
         self._secret = None if secret is None else secret.encode()
         self._said = {"clientAddress": client_address, "node": node, "life": start_token, "to": to}
@@ -70,7 +70,7 @@ class LinkDialler:
         return Frame(RequestCode.FORWARD_HELLO, 0, self._said, flag=flag)
 
     def receive(self, answer: Frame) -> Frame:
-        """What to send next; the link is open then. Raises Unauthorized, InvalidRequest."""
+        """The frame to send next; the link is open then. Raises Unauthorized, InvalidRequest."""
         assert self._secret is not None, "without a secret nothing is answered"
         if answer.code:
             raise Unauthorized(f"the leader refuses the link: {(answer.remark or '')[:255]}")
@@ -98,7 +98,7 @@ class LinkAcceptor:
         self.hello: Hello | None = None
 
     def receive(self, frame: Frame) -> Frame | None:
-        """What to answer. Raises InvalidRequest or Unauthorized; the connection is closed then."""
+        """The answer, if any. Raises InvalidRequest or Unauthorized: then close the connection."""
         if self.hello is not None:
             raise InvalidRequest("a link says hello once; open another one")
         if self._said is None:

@@ -36,7 +36,7 @@ class Pulls(Protocol):
     """Pulls: messages that are found, on any replica; all else on the leader."""
 
     def try_found(self, client: ClientConnection, frame: Frame, request: PullRequest, /) -> bool:
-        """Answer when there are messages; False: nothing was answered."""
+        """Answer when there are messages; False: no answer was sent."""
         ...
 
     def serve(self, client: ClientConnection, frame: Frame, request: PullRequest, /) -> None:

@@ -71,7 +71,7 @@ class Links:
         return sum(link.open_sends for link in (*self._links.values(), *self._leaving))
 
     def lead_by(self, leader: str | None) -> None:
-        """Node id of who leads; None while nobody does or this node leads."""
+        """Take the leader's node id; None while no leader is known or this node leads."""
         if leader != self._leader or self._leadership.term != self._led_in:
             self._leader, self._led_in = leader, self._leadership.term
             for link in list(self._links.values()):

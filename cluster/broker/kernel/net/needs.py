@@ -1,4 +1,4 @@
-"""What the two requests on the hot path need of who asks: sends and pulls."""
+"""Rights that the two requests on the hot path need: sends and pulls."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from commitlog.records.sys_flag import TRANSACTION_MASK
 
 
 def needs_of_send(request: SendRequest) -> Needs:
-    """Of 10, 310, 320. The half of a transaction is asked about in the group that its own property
-    names, whatever the request's header says."""
+    """Of 10, 310, 320. The half of a transaction needs the group that its own property names, which
+    may differ from the request's header.
+    """
     template = request.template
     needs = to_publish(template.topic) | as_producer(template.producer_group)
     if template.sys_flag & TRANSACTION_MASK:

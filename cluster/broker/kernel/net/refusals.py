@@ -8,7 +8,7 @@ from dledger import errors as log
 
 
 def to_service_error(error: Exception, leader: str | None = None) -> service.ClusterError:
-    """What a client is told. `leader`: client address of the current leader, when known."""
+    """The error for the client. `leader`: client address of the current leader, when known."""
     match error:
         case service.ClusterError():
             return error

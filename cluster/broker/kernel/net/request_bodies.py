@@ -1,4 +1,4 @@
-"""Names and bodies of administrators' requests, checked: what is wrong is said, with code 29."""
+"""Reads and checks names and bodies of administrators' requests; code 29 tells the mistake."""
 
 from __future__ import annotations
 

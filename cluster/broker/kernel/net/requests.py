@@ -1,4 +1,4 @@
-"""Request code → who may answer it, what its sender needs, and the function that does it.
+"""Request code → the nodes that may answer it, the rights that its sender needs, and its function.
 
     frame ─► read ─► request ─┬► needs(request)            checked where the frame entered
                               └► function(call, request)   the very value that was checked
@@ -87,7 +87,7 @@ class Call(NamedTuple):
     caller: Caller = NOBODY
 
     def require(self, needs: Needs) -> None:
-        """What a request turned out to need. Raises Unauthorized."""
+        """Check a need that the request turned out to have. Raises Unauthorized."""
         require(self.caller, needs)
 
     def answer(
@@ -126,7 +126,7 @@ class Call(NamedTuple):
         self.router.when_current(ready)
 
     def guarded(self, step: Callable[[], object]) -> None:
-        """Run a step of this request; what it raises is told to the client.
+        """Run a step of this request; its errors are answered to the client.
 
         A mistake costs the connection, and nothing else: what it has begun is not known.
         """
@@ -168,7 +168,7 @@ P = TypeVar("P")
 
 
 class Handler(NamedTuple, Generic[P, R]):
-    """A route of a feature, whose function takes the feature's ports first; see `Route`."""
+    """A route of a feature; its function takes the feature's ports first. See `Route`."""
 
     who: Who
     read: Callable[[Frame], R]
@@ -200,7 +200,7 @@ def fields(kind: type[R]) -> Callable[[Frame], R]:
 
 
 def nothing(frame: Frame) -> None:
-    """Reads a request that says nothing beside its code."""
+    """Reader of a request that has no content beside its code."""
 
 
 def table(*parts: Mapping[int, Route[Any]]) -> dict[int, Route[Any]]:

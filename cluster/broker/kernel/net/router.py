@@ -225,7 +225,7 @@ class Router:
             self._produce.refuse(connection, request, error)
 
     def _goes_away(self, connection: ClientConnection) -> ClusterError | None:
-        """Once per connection; what it asks again, on that or another one, is served."""
+        """Refuse one request of each connection that should leave; its repeat is served."""
         if connection not in self.leaving:
             return None
         self.leaving.discard(connection)
@@ -283,7 +283,7 @@ class Router:
         return leads_not and (code in SEND_CODES or (route is not None and route.who is Who.LEADER))
 
     def _serve(self, call: Call) -> None:
-        """Raises what the client is told."""
+        """Check the request's needs, and execute it. Raises the error for the client."""
         frame, connection = call.frame, _connection(call)
         route = self.routes.get(frame.code)
         if route is None:
@@ -341,7 +341,7 @@ class Router:
             self._at_leader(call, serve, expired)
 
     def _lead(self, call: Call, serve: Callable[[], None]) -> None:
-        """Serve what only a leader may. Raises SealStale."""
+        """Serve a request that only a leader may serve. Raises SealStale."""
         self._callers.judge_age(call.frame, self._leadership.leading_since)
         serve()
 
@@ -351,7 +351,7 @@ class Router:
         self._links.send(connection, frame, self._leadership.leader, self.again)
 
     def ask_again(self, connection: ClientConnection, frame: Frame) -> None:
-        """A leadership ended before it served this, and nothing came of it: ask whoever leads next.
+        """Route the request again: the leadership that took it ended before executing it.
 
         Whoever passed it on asks again itself (forward.py). What any replica serves is refused: it
         would be asked here again, at once, for as long as nobody leads.
@@ -367,7 +367,7 @@ class Router:
         Call(self, connection, frame).refuse(error)
 
     def again(self, connection: ClientConnection, frames: Sequence[Frame], moved: bool) -> None:
-        """A node that led did not serve these, or its link ended: ask whoever leads then.
+        """Route requests again that a former leader or an ended link left unserved.
 
         When it just broke, that shows when the role changes; if it does not soon, they are refused.
         """

@@ -69,7 +69,7 @@ class ClientServer:
         left: Callable[[ClientConnection], None],
         guarded: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`guarded`: who sends a request is asked for, so sends are not read before that."""
+        """`guarded`: True when senders have to be checked before a send is decoded."""
         self._config, self._router, self._owned, self._left = config, router, owned, left
         self._guarded = guarded
         self._servers: list[asyncio.Server] = []
@@ -120,7 +120,7 @@ class ClientServer:
         await self.stop_listening()
 
     async def close(self) -> None:
-        """End every connection, after what is buffered is written.
+        """End every connection, after its buffered answers are written.
 
         They are reset: what a client has just sent gets no answer, and a Netty client tries it
         elsewhere only then (connection.py).

@@ -1,4 +1,4 @@
-"""What is counted while messages come and go: puts by how queues grow, gets by what pulls found.
+"""Counts messages in and out: puts by how queues grow, gets by the messages that pulls found.
 
 A leader counts puts, whoever answers a pull counts its messages; so nothing is counted twice, and
 a replay after a restart is not counted as traffic.

@@ -10,7 +10,7 @@ from dledger.errors import DledgerError
 
 
 class CurrentReads:
-    """The log's ReadIndex, and then queues and state that show what is applied."""
+    """The log's ReadIndex, then a wait until queues and state show all that is applied."""
 
     def __init__(self, log: LogPort, derived: DerivedStore) -> None:
         self._log, self._derived = log, derived

@@ -79,12 +79,12 @@ class QueueReader:
         return Found(records, offset + scanned)
 
     def _bytes_max(self, request: PullRequest) -> int:
-        """What the client asks for (maxMsgBytes) within what the broker gives; none: the latter."""
+        """The client's limit (maxMsgBytes), at most the broker's; without one, the broker's."""
         most, asked = self._config.pull_bytes_max, request.max_msg_bytes or 0
         return min(most, asked) if asked > 0 else most
 
     def _tags_of(self, request: PullRequest, address: int, hashes: frozenset[int]) -> int:
-        """The tags that an extension says; what was lost counts as wanted, clients look again."""
+        """The extension's tags code; a lost one counts as a match: clients compare tags again."""
         unit = self._derived.ext_unit(request.topic, request.queue_id, address)
         return next(iter(hashes), 0) if unit is None else unit.tags_code
 

@@ -1,4 +1,4 @@
-"""Records of messages by their address in the log, verified, never above what is applied."""
+"""Records of messages by their address in the log, verified, never beyond the applied entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pull asks for: its topic, its group's permission, and the filter of its subscription.
+"""The messages of a pull: its topic, its group's permission, and its subscription's filter.
 
     TAG     hashes of tags against queue entries; the consumer compares the texts again
     SQL92   an expression over the properties of each record (cluster.core.sql92)
@@ -65,7 +65,7 @@ class Subscriptions:
         self._parsed: dict[str, Expression] = {}
 
     def wanted(self, request: PullRequest) -> Wanted:
-        """Raises what the client is told."""
+        """The filter of the pull's subscription. Raises the error for the client."""
         self.check_group(request)
         if request.sys_flag & PULL_FLAG_SUBSCRIPTION and request.subscription is not None:
             return self.filter(request.expression_type or TAG, request.subscription)
@@ -87,7 +87,7 @@ class Subscriptions:
         return self.filter(found.expression_type, found.expression)
 
     def topic(self, request: PullRequest) -> TopicConfig:
-        """The topic pulled from. Raises what the client is told."""
+        """The topic pulled from. Raises the error that the client is answered with."""
         config = find_readable(self._state.topics, request.topic)
         check_queue_id(config, request.queue_id)
         return config

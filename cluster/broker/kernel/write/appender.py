@@ -50,7 +50,7 @@ class Appender:
         now_ms: Callable[[], int],
         bound: Callable[[Done], Done] = lambda done: done,
     ) -> None:
-        """`bound`: see `Owned.bound`; for those who keep what a request wants to hear."""
+        """`bound`: see `Owned.bound`; for parts that keep the callbacks of requests."""
         self._log, self._clock, self._offsets, self._cursors = log, clock, offsets, cursors
         self._call_soon, self._now_ms, self.bound = call_soon, now_ms, bound
         self._bytes_max, self._count_max = config.in_flight_bytes_max, config.in_flight_count_max
@@ -100,7 +100,7 @@ class Appender:
             self._open.stamp_ms = max(self._open.stamp_ms, stamp_ms)
 
     def flush(self) -> None:
-        """Propose what was collected; runs by itself at the end of the turn."""
+        """Propose the open batch; runs by itself at the end of the turn."""
         batch, self._open = self._open, None
         if batch is None:
             return
@@ -129,7 +129,7 @@ class Appender:
         self.records += len(batch.bodies)
 
     def drop(self, leader: str | None) -> None:
-        """Leadership ended: what was not proposed yet certainly did not happen.
+        """Leadership ended: entries that were not proposed yet certainly did not happen.
 
         Sends that were proposed wait for what becomes of them (dledger/replica/pending.py).
         """
@@ -153,7 +153,7 @@ class Appender:
         self._settle(batch, error)
 
     def _written(self, proposal: Proposal) -> None:
-        """A majority has written it: tell those who wait for no more (R22)."""
+        """A majority has written it: answer the units that wait for no more than that (R22)."""
         batch = self._in_flight[proposal.first]
         batch.positions, batch.term = list(proposal.positions), proposal.term
         self.acknowledged[Durability.MAJORITY_IN_MEMORY] += batch.early_count

@@ -1,4 +1,4 @@
-"""What one turn of the event loop puts into the log: bodies, and who wants to know how it ended."""
+"""The entries that one turn of the event loop adds to the log, and the units that wait for them."""
 
 from __future__ import annotations
 

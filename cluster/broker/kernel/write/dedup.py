@@ -67,13 +67,13 @@ class Cursor:
         self.first_index = self.last_index = NO_INDEX
 
     def begin(self, sequence: int) -> None:
-        """A later batch of a producer that numbers by batches begins; nothing is pending."""
+        """Go on at a later number, for a producer that numbers by batches; none may be pending."""
         assert self.batch is None
         assert sequence > self.next
         self.next, self.wanted = sequence, b"%b%d\x02" % (self.head, sequence)
 
     def take(self, batch: Batch, index: Index, count: int = 1) -> None:
-        """The next `count` numbers go to `index` and what follows, in `batch`."""
+        """Give the next `count` numbers to `index` and the entries after it, in `batch`."""
         if self.batch is not batch:
             self.batch = batch
             self.first, self.first_index = self.next, index
@@ -83,7 +83,7 @@ class Cursor:
         self.wanted = b"%b%d\x02" % (self.head, self.next)
 
     def note(self) -> Note:
-        """What was taken in the batch; nothing is pending any more."""
+        """The numbers taken in the batch; none are pending any more."""
         self.batch = None
         return Note(
             self.producer,
@@ -109,7 +109,7 @@ class Cursors:
         table.forgot = self._forgotten
 
     def cursor(self, producer: str, stream: str) -> Cursor:
-        """The cursor of a pair whose pending numbers are in the table (`write_back`)."""
+        """The cursor of a pair; its pending numbers must be in the table already (`write_back`)."""
         key = (producer, stream)
         found = self._found.get(key)
         following = self._table.next_sequence(producer, stream)
@@ -122,7 +122,7 @@ class Cursors:
         return found
 
     def write_back(self, batch: Batch) -> None:
-        """Tell the table what cursors took in this batch."""
+        """Add the numbers that cursors took in this batch to the table."""
         cursors, batch.cursors = batch.cursors, []
         for cursor in cursors:
             addition = self._table.appended(*cursor.note())
@@ -130,7 +130,7 @@ class Cursors:
             batch.additions.append(addition)
 
     def take_back(self, batch: Batch) -> None:
-        """The batch was refused, and nothing was begun after it: undo its numbers, and no others.
+        """Undo the numbers of a refused batch, and no others; no later batch has begun.
 
         Their cursors are dead and made anew; those of other producers and queues go on.
         """
@@ -143,8 +143,9 @@ class Cursors:
         batch.additions.clear()
 
     def _forgotten(self, producer: str, streams: Iterable[str]) -> None:
-        """The table has forgotten it: its next message is looked at as anybody's. What it took in
-        the open batch is still told."""
+        """The table has forgotten the producer: its next message takes the slow path. Numbers that
+        it took in the open batch are still added.
+        """
         for stream in streams:
             cursor = self._found.pop((producer, stream), None)
             if cursor is not None:

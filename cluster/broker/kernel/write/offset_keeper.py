@@ -61,7 +61,7 @@ class OffsetKeeper:
         return self._commits.newest(group, topic, queue)
 
     def flushed(self, group: str, done: Done) -> None:
-        """Log what the group has outstanding now; `done(None)` when readers see it."""
+        """Log the group's outstanding commits now; `done(None)` when readers see them."""
         self._check(done)
         if self._commits.flush(group, self._bound(done)):
             self._arm()

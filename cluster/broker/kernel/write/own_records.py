@@ -1,4 +1,4 @@
-"""Records of the broker's own in a batch: who wrote them hears when all readers here see them."""
+"""Records of the broker's own in a batch: their writer is told when all readers here see them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WhenDispatched = Callable[[Index, Done], None]
 
 
 class OwnRecords:
-    """What one call put into a batch; `last_at` is the place of the last of it."""
+    """The records that one call put into a batch; `last_at` is the place of the last of them."""
 
     __slots__ = ("done", "last_at", "when_dispatched")
     outlives: ClassVar[bool] = False

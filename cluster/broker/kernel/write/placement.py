@@ -1,4 +1,4 @@
-"""Where a message goes that must not go into its queue now; who decides that.
+"""Another place for a message that must not go into its queue now; interceptors choose it.
 
     Interceptor(request, target, queue, stored, stamp_ms) ─► Placement, or None: not mine
 
@@ -18,7 +18,7 @@ from cluster.protocol.send import SendRequest
 
 
 class Placement(NamedTuple):
-    """What is stored instead: encoded topic field, queue, its live row of queue offsets, …
+    """The record to store instead: encoded topic field, queue, its live row of queue offsets, …
 
     `recall_handle`: for the answer; "" for none.
     """

@@ -1,4 +1,4 @@
-"""What a producer sends again is answered like its original (R8).
+"""Answers a message that a producer sends again like its original (R8).
 
 Only when the original is committed and applied: a repeat cannot be acknowledged for a message that
 may still be lost. Where the original is, is found through the producer table; numbers of several
@@ -24,7 +24,7 @@ from dledger.producers.table import ProducerTable
 
 
 class Numbers(NamedTuple):
-    """What the producer table said of a send: `skip` of its messages are stored already."""
+    """The producer table's answer about a send: `skip` of its messages are stored already."""
 
     producer: str
     sequence: int
@@ -105,7 +105,7 @@ Answer = Callable[[DledgerError | None], None]
 
 
 def as_it_is(answer: Answer) -> Answer:
-    """On nobody's behalf (`Owned.bound`)."""
+    """The answer itself, not bound to a request (`Owned.bound`)."""
     return answer
 
 

@@ -84,7 +84,7 @@ class SendTarget:
 
 
 def check_name(template: SendTemplate) -> None:
-    """Raises InvalidRequest or Unauthorized for what may never be sent."""
+    """Raises InvalidRequest or Unauthorized for a topic or a kind of send that is never allowed."""
     topic = template.topic
     wrong = topic_name_error(topic)
     if wrong is not None:
@@ -101,7 +101,7 @@ def check_name(template: SendTemplate) -> None:
 def make_target(
     template: SendTemplate, config: TopicConfig, offsets: LeaderQueueOffsets, durability: str
 ) -> SendTarget:
-    """`durability`: the node's setting. Raises what `check_target` raises."""
+    """`durability`: the node's setting. Raises the errors of `check_target`."""
     check_target(template, config)
     row = offsets.row(config.name, config.queues)
     return SendTarget(template, config, row, is_early=is_early(template, config, durability))

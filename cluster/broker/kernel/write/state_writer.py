@@ -1,4 +1,4 @@
-"""Changes of the broker's own state as records of internal topics, and who waits for them.
+"""Changes of the broker's state as records of internal topics, and callbacks that wait for them.
 
     write(change, done) ─► this turn's batch ─► committed, applied, dispatched ─► done(None)
 
@@ -121,7 +121,7 @@ class StateWriter:
         self._create(self._groups_creating, name, write, done)
 
     def leadership_ended(self) -> None:
-        """Nothing is being created here any more; all who wait are told."""
+        """Forget the creations under way; their callbacks are told that the outcome is unknown."""
         unknown = OutcomeUnknown("leadership ended before it was created; look, or ask again")
         for table in (self._creating, self._groups_creating):
             for creation in list(table.values()):
@@ -143,7 +143,7 @@ class StateWriter:
 
 
 class _Creation:
-    """One topic or group that is being created, and who waits for that."""
+    """One topic or group that is being created, and the callbacks that wait for it."""
 
     __slots__ = ("_name", "_table", "_writer", "waiting")
 
