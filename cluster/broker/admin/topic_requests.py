@@ -12,6 +12,7 @@ from cluster.broker.kernel.read.topic_checks import find_topic
 from cluster.broker.kernel.write.acknowledging import check_attribute
 from cluster.core.access.needs import ADMIN, Needs, to_know
 from cluster.core.internal_topics import STATE_TOPICS, TopicsChanged
+from cluster.core.pop.names import retry_topics_of
 from cluster.core.statistics import TOPIC_PUT_NUMS
 from cluster.core.topics import (
     DEFAULT_TOPIC,
@@ -169,7 +170,8 @@ def delete_topic(ports: AdminPorts, call: Call, request: TopicRequest) -> None:
     """215: remove the topic's row; its messages stay in the log until they are old.
 
     One that exists is deleted whatever its name. One that does not is no error, neither by the
-    name of a V2 retry topic: it has a "+", which no client can give to a topic.
+    name of a V2 retry topic: it has a "+", which no client can give to a topic. The topics in which
+    its messages come back to groups that pop go with it.
     """
     wrong = topic_name_error(request.topic)
     exists = ports.state.topics.get(request.topic) is not None
@@ -177,7 +179,12 @@ def delete_topic(ports: AdminPorts, call: Call, request: TopicRequest) -> None:
         raise InvalidRequest(wrong)
     if request.topic in STATE_TOPICS:
         raise Unauthorized(f"the topic {request.topic} is the broker's own; name another one")
-    ports.writer.write(TopicsChanged(delete=(request.topic,)), call.done)
+    state = ports.state
+    groups = {str(row["groupName"]) for row in state.groups}
+    groups.update(name for name, offsets in state.offsets.groups() if request.topic in offsets)
+    names = {row.name for row in state.topics}
+    retries = retry_topics_of(request.topic, groups, names) if exists else []
+    ports.writer.write(TopicsChanged(delete=(request.topic, *retries)), call.done)
 
 
 def topic_config(ports: AdminPorts, call: Call, request: TopicRequest) -> None:

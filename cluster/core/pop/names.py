@@ -11,6 +11,7 @@ A marker says in handles and headers which of a topic's three a message was in: 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from cluster.core.topics import RETRY_PREFIX
@@ -31,6 +32,34 @@ def revive_topic(cluster_name: str) -> str:
 def retry_topic(topic: str, group: str, *, v2: bool) -> str:
     """Where messages of `topic` come back to `group`."""
     return f"{RETRY_PREFIX}{group}{'+' if v2 else '_'}{topic}"
+
+
+def retry_topics_of(topic: str, groups: Collection[str], topics: Collection[str]) -> list[str]:
+    """The retry topics of `topic`, one or two for each of `groups` that popped from it; sorted.
+
+    `a_b_c` of the first kind is of group a and topic b_c, or of group a_b and topic c: one that
+    another topic of `topics` may have is left out.
+    """
+    if topic.startswith(RETRY_PREFIX):
+        return []
+    known = frozenset(groups)
+
+    def is_of_no_other(name: str) -> bool:
+        rest = name.removeprefix(RETRY_PREFIX)
+        return rest not in known and not any(
+            mark == "_" and rest[:at] in known and rest[at + 1 :] in topics
+            for at, mark in enumerate(rest)
+            if rest[at + 1 :] != topic
+        )
+
+    found = []
+    for group in known:
+        name, other = (retry_topic(topic, group, v2=v2) for v2 in (True, False))
+        if name in topics:
+            found.append(name)
+        if other in topics and is_of_no_other(other):
+            found.append(other)
+    return sorted(found)
 
 
 def marker_of(topic: str) -> str:

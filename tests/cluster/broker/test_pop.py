@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cluster.core.pop.handles import Handle
+from cluster.core.pop.names import retry_topic
 from cluster.protocol.codes import RequestCode as Code
 from cluster.protocol.frames import Frame
 from commitlog.records.message import Message, decode_message
@@ -185,6 +186,22 @@ async def test_a_retried_message_comes_back_again_and_again(make_brokers: MakeBr
         assert messages(last)[0].properties["1ST_POP_TIME"]
         state = (await brokers.leader()).parts.state
         assert state.topics.get("%RETRY%CG+T") is not None
+
+
+@pytest.mark.parametrize("v2", [False, True])
+async def test_a_deleted_topic_takes_its_retry_topics_with_it(
+    make_brokers: MakeBrokers, v2: bool
+) -> None:
+    async with make_brokers(pop_retry_v2=v2) as brokers:
+        client = await filled(brokers, 1)
+        await popped(client, invisibleTime=100)
+        await popped(client)
+        topics = (await brokers.leader()).parts.state.topics
+        retry = retry_topic("T", "CG", v2=v2)
+        assert topics.get(retry) is not None
+        assert (await client.ask(Code.DELETE_TOPIC_IN_BROKER, {"topic": "T"})).code == 0
+        assert topics.get("T") is None
+        assert topics.get(retry) is None
 
 
 async def test_an_acknowledged_message_stays_away_and_another_comes_after_a_leader_change(
