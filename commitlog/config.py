@@ -202,6 +202,7 @@ class StoreConfig:
 
     @property
     def index_geometry(self) -> IndexGeometry:
+        """Slots and entries of one key index file, as this store makes it."""
         return IndexGeometry(self.index_slots, self.index_entries)
 
     def validate(self) -> None:

@@ -26,6 +26,7 @@ class DelayLevels:
 
     @property
     def level_max(self) -> int:
+        """The highest delay level; levels count from 1."""
         return len(self.delays_ms)
 
     def clamp(self, level: int) -> int:

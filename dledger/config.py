@@ -162,9 +162,11 @@ class RaftConfig:
         )
 
     def listen_address(self) -> Address:
+        """The address to listen on for peers: `listen`, else this node's own in `peers`."""
         return self.listen if self.listen is not None else self.peers[self.node_id]
 
     def dial_address(self, peer: str) -> Address:
+        """The address to dial for a peer: its one in `dial`, else in `peers`. Raises KeyError."""
         return self.dial.get(peer, self.peers[peer])
 
     def own_address(self) -> str:

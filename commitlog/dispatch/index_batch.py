@@ -30,6 +30,7 @@ class IndexBatch:
         return bool(self.keys or self._pieces)
 
     def add(self, topic: bytes, key: bytes, position: int, time_ms: int) -> None:
+        """Add one key of the message at `position` of the log; `time_ms` is its store time."""
         self.topics.append(topic)
         self.keys.append(key)
         self.positions.append(position)
@@ -60,6 +61,7 @@ class IndexBatch:
         return hashes, positions, times_ms
 
     def clear(self) -> None:
+        """Drop all keys, after they were put into the index."""
         self._pieces.clear()
         self._clear_lists()
 

@@ -26,6 +26,7 @@ class HeldLock:
         _held.add(self._name)
 
     def release(self) -> None:
+        """Give the lock up and close its file; a second call has no effect."""
         if self._fd >= 0:
             _held.discard(self._name)
             os.close(self._fd)

@@ -32,6 +32,7 @@ _ENTRY_LAYOUT: Final = [
 
 
 def plain_fill_index_slots(slots: Any, slot_count: int, entries: Buffer, first: int) -> int:
+    """Point slots at `entries`, numbered from `first`; returns how many slots were empty."""
     used = 0
     for ordinal, (key_hash, _, _, previous) in enumerate(ENTRY.iter_unpack(entries), first):
         SLOT.pack_into(slots, key_hash % slot_count * SLOT_SIZE, ordinal)

@@ -105,6 +105,7 @@ class IndexFile:
 
     @property
     def full(self) -> bool:
+        """True if no further key fits."""
         return self.header.is_full(self._geometry)
 
     @property
@@ -314,6 +315,7 @@ class IndexFile:
 
     @property
     def dirty(self) -> bool:
+        """True if keys were added since the last sync."""
         return self._unsynced
 
     def capture(self) -> IndexSync:

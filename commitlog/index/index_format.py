@@ -53,6 +53,7 @@ class IndexGeometry:
 
     @property
     def file_size(self) -> int:
+        """Bytes of a whole file: header, slots and entries."""
         return HEADER_SIZE + self.slots * SLOT_SIZE + self.entries * ENTRY_SIZE
 
     def slot_of(self, key_hash: int) -> int:
@@ -93,6 +94,7 @@ class IndexEntry(NamedTuple):
 
 
 def pack_header(header: IndexHeader) -> bytes:
+    """The 40 bytes of a header."""
     return HEADER.pack(*header)
 
 

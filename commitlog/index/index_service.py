@@ -220,6 +220,7 @@ class IndexService:
 
     @property
     def dirty(self) -> bool:
+        """True if any file has keys that are not synced."""
         return any(file.dirty for file in self.files)
 
     def capture(self) -> IndexServiceSync:

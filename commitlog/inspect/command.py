@@ -89,6 +89,7 @@ class Summary:
     topics: dict[str, dict[int, int]] = field(default_factory=dict)
 
     def add(self, item: Item) -> None:
+        """Count one item of the log: its record, and its message if it is one."""
         self.records += 1
         if self.begin_position is None:
             self.begin_position = item.position
@@ -103,6 +104,7 @@ class Summary:
             queues[item.message.queue_id] = queues.get(item.message.queue_id, 0) + 1
 
     def as_object(self) -> dict[str, object]:
+        """The summary as a JSON object, topics and queues in order."""
         fields: dict[str, object] = {name: getattr(self, name) for name in _SUMMARY_FIELDS}
         fields["topics"] = {
             topic: {str(queue_id): self.topics[topic][queue_id] for queue_id in sorted(queues)}
@@ -111,6 +113,7 @@ class Summary:
         return fields
 
     def as_text(self) -> str:
+        """The summary as lines of text, one for each field and each topic."""
         lines = [
             f"{name:16}{value}" for name, value in self.as_object().items() if name != "topics"
         ]

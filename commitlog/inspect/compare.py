@@ -233,6 +233,7 @@ class DerivedCompare:
                 )
 
     def close(self) -> None:
+        """Close queues and index."""
         if self._queues is not None:
             self._queues.close()
         self._index.close()

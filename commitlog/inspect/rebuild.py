@@ -92,5 +92,6 @@ class Rebuild:
             self._files.remove_dir(self._staging)
 
     def close(self) -> None:
+        """Close queues and index."""
         self._queues.close()
         self._index.close()

@@ -45,6 +45,7 @@ class BatchQueueEntry(NamedTuple):
 
 
 def pack_batch_entry(entry: BatchQueueEntry) -> bytes:
+    """The entry's bytes, as they are in the file."""
     return ENTRY.pack(*entry)
 
 

@@ -77,6 +77,7 @@ class BloomFilter:
         return tuple(result)
 
     def empty(self) -> bytearray:
+        """A bitmap of `m` bits, all of them 0."""
         return bytearray(self.m // 8)
 
 
@@ -94,6 +95,7 @@ def new_bloom_filter(error_percent: int = 20, consumers: int = 32) -> BloomFilte
 
 
 def set_bits(bitmap: bytearray, positions: Iterable[int]) -> None:
+    """Set the bits at these positions, in place."""
     for position in positions:
         bitmap[position >> 3] |= 1 << (position & 7)
 

@@ -50,6 +50,7 @@ class ConsumeQueueExt:
 
     @property
     def log(self) -> SegmentLog:
+        """The segments below it, for syncs and retention."""
         return self._log
 
     @property
@@ -99,12 +100,15 @@ class ConsumeQueueExt:
 
     @property
     def dirty(self) -> bool:
+        """True if units were added since the last sync."""
         return self._log.dirty
 
     def capture(self) -> SegmentSync:
+        """The sync of all units so far; it may run in any thread."""
         return self._log.capture()
 
     def rest(self) -> None:
+        """Close the files until they are needed again."""
         self._log.rest()
 
     def remove(self) -> None:
@@ -114,4 +118,5 @@ class ConsumeQueueExt:
         self._end = 0
 
     def close(self) -> None:
+        """Close the files for good."""
         self._log.close()

@@ -26,16 +26,20 @@ assert _HEAD.size == UNIT_SIZE_MIN
 
 
 class QueueExtUnit(NamedTuple):
+    """Filter data of one message: tags code, store time in ms, and the bitmap of SQL92 groups."""
+
     tags_code: int
     store_timestamp_ms: int
     bitmap: bytes
 
     @property
     def size(self) -> int:
+        """Bytes of the unit in the file."""
         return UNIT_SIZE_MIN + len(self.bitmap)
 
 
 def pack_ext_unit(unit: QueueExtUnit) -> bytes:
+    """The unit's bytes; its bitmap has at most BITMAP_SIZE_MAX of them."""
     assert len(unit.bitmap) <= BITMAP_SIZE_MAX, "the bitmap does not fit a unit"
     head = _HEAD.pack(unit.size, unit.tags_code, unit.store_timestamp_ms, len(unit.bitmap))
     return head + unit.bitmap

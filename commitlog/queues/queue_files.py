@@ -73,7 +73,9 @@ class QueueFiles(ABC):
 
     @property
     def dirty(self) -> bool:
+        """True if entries were added since the last sync."""
         return self._log.dirty
 
     def close(self) -> None:
+        """Close the files for good."""
         self._log.close()

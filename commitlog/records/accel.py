@@ -55,6 +55,7 @@ def unload() -> None:
 
 
 def is_loaded() -> bool:
+    """True if numpy does the batches."""
     return _numpy is not None
 
 
@@ -123,6 +124,7 @@ def index_key_hash(topic: bytes, key: bytes) -> int:
 
 
 def plain_index_key_hashes(topics: Sequence[bytes], keys: Sequence[bytes]) -> list[int]:
+    """The hash of each topic and key, as the index has them; without numpy."""
     return list(map(index_key_hash, topics, keys))
 
 

@@ -61,6 +61,7 @@ class UniqueKey(NamedTuple):
 
 
 def encode_unique_key(key: UniqueKey) -> str:
+    """The key in hexadecimal digits: 32, or 56 with an IPv6 address."""
     tail = _TAIL.pack(
         key.process_id & 0xFFFF,
         key.loader_hash & 0xFFFFFFFF,
@@ -122,6 +123,7 @@ class UniqueKeyGenerator:
         self._prefix = (pack_ip(self.ip) + head).hex().upper()
 
     def next(self) -> str:
+        """A new unique key in hexadecimal digits: 32, or 56 with an IPv6 address."""
         now_ms = self.clock_ms()
         if now_ms >= self._next_ms:
             self._start_ms = month_start_ms(now_ms)

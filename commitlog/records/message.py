@@ -85,6 +85,7 @@ class Message:
 
     @property
     def tags(self) -> str | None:
+        """The TAGS property; None: the message has none."""
         return self.properties.get(names.TAGS)
 
     @property
@@ -94,10 +95,12 @@ class Message:
 
     @property
     def unique_key(self) -> str | None:
+        """The UNIQ_KEY property, which is the id that clients show; None: the message has none."""
         return self.properties.get(names.UNIQUE_KEY)
 
     @property
     def transaction_type(self) -> int:
+        """The transaction bits of the system flag: none, prepared, committed or rolled back."""
         return flags.transaction_type(self.sys_flag)
 
 

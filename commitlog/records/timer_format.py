@@ -71,6 +71,7 @@ def topic_hash(real_topic: str) -> int:
 
 
 def pack_timer_unit(unit: TimerUnit) -> bytes:
+    """The unit's bytes, as they are in the timer log."""
     return _UNIT.pack(UNIT_SIZE, *unit)
 
 
@@ -93,6 +94,7 @@ def pack_end_filler(left: int) -> bytes:
 
 
 def pack_timer_slot(slot: TimerSlot, precision_ms: int = PRECISION_MS) -> bytes:
+    """The slot's bytes; its time is in units of `precision_ms` in the file."""
     return _SLOT.pack(slot.time_ms // precision_ms, *slot[1:])
 
 

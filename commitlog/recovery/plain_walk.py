@@ -47,6 +47,7 @@ class PlainRecord(NamedTuple):
 
     @property
     def store_timestamp_ms(self) -> int:
+        """Store time of the record, ms since 1970; read from its bytes."""
         sys_flag = int.from_bytes(self.data[self.offset + 36 : self.offset + 40], "big")
         at = self.offset + store_timestamp_at(sys_flag)
         return int.from_bytes(self.data[at : at + 8], "big", signed=True)

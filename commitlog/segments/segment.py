@@ -74,6 +74,7 @@ class Segment:
 
     @property
     def is_open(self) -> bool:
+        """True while its file is open."""
         return self._file is not None
 
     def sync_closed(self) -> None:
@@ -97,6 +98,7 @@ class Segment:
         return file
 
     def unpin(self) -> None:
+        """End one use; the last one closes a segment that is retired."""
         with self._lock:
             assert self._pins > 0
             self._pins -= 1

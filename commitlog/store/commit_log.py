@@ -136,4 +136,5 @@ class CommitLog:
         return self.end, self.log.capture()
 
     def close(self) -> None:
+        """Close the files for good."""
         self.log.close()

@@ -106,6 +106,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def backup_path(path: Path) -> Path:
+    """The path of the file before, beside `path`."""
     return path.with_name(path.name + BACKUP_SUFFIX)
 
 

@@ -32,6 +32,7 @@ class DataVersion:
     state_version: int = 0
 
     def to_dict(self) -> dict[str, Any]:
+        """The object that stands in the JSON files."""
         return {
             "counter": self.counter,
             "stateVersion": self.state_version,
@@ -40,6 +41,7 @@ class DataVersion:
 
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> DataVersion:
+        """Inverse of `to_dict`; a missing field is 0."""
         return DataVersion(
             _get(data, "counter", 0), _get(data, "timestamp", 0), _get(data, "stateVersion", 0)
         )
@@ -59,6 +61,7 @@ class TopicRow:
     attributes: Mapping[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
+        """The topic's row of topics.json."""
         return {
             "attributes": dict(self.attributes),
             "order": self.is_ordered,
@@ -72,6 +75,7 @@ class TopicRow:
 
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> TopicRow:
+        """Inverse of `to_dict`; a missing field has RocketMQ's default."""
         return TopicRow(
             name=_get(data, "topicName", ""),
             read_queues=_get(data, "readQueueNums", 16),
@@ -104,6 +108,7 @@ class GroupRow:
     attributes: Mapping[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
+        """The group's row of subscriptionGroup.json."""
         return {
             "attributes": dict(self.attributes),
             "brokerId": self.broker_id,
@@ -123,6 +128,7 @@ class GroupRow:
 
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> GroupRow:
+        """Inverse of `to_dict`; a missing field has RocketMQ's default."""
         return GroupRow(
             name=_get(data, "groupName", ""),
             consume_enabled=_get(data, "consumeEnable", True),
@@ -142,6 +148,7 @@ class GroupRow:
 
 
 def topics_file(rows: Iterable[TopicRow], version: DataVersion) -> dict[str, Any]:
+    """The content of topics.json."""
     table = {row.name: row.to_dict() for row in rows}
     return {"dataVersion": version.to_dict(), "topicConfigTable": table}
 
@@ -153,6 +160,7 @@ def read_topics(data: Mapping[str, Any]) -> tuple[list[TopicRow], DataVersion]:
 
 
 def groups_file(rows: Iterable[GroupRow], version: DataVersion) -> dict[str, Any]:
+    """The content of subscriptionGroup.json."""
     table = {row.name: row.to_dict() for row in rows}
     return {
         "dataVersion": version.to_dict(),
@@ -194,6 +202,7 @@ def delay_offsets_file(offsets: Mapping[int, int], version: DataVersion) -> dict
 
 
 def read_delay_offsets(data: Mapping[str, Any]) -> tuple[dict[int, int], DataVersion]:
+    """Delay level → next offset of its queue, and the version of delayOffset.json."""
     return _integer_map(data, "offsetTable"), DataVersion.from_dict(_map(data, "dataVersion"))
 
 

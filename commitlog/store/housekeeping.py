@@ -50,6 +50,7 @@ class Housekeeping(Background):
         self._synced_position = opened.derived.dispatcher.position
 
     def start(self) -> None:
+        """Start the background threads: flush, files made ahead, and the keeper."""
         self.flush.start()
         self._ahead.start()
         self._begin(self._run, "keeper")

@@ -47,34 +47,42 @@ class StoreLayout:
 
     @property
     def commit_log(self) -> Path:
+        """Folder of the log's files."""
         return self.root / "commitlog"
 
     @property
     def index(self) -> Path:
+        """Folder of the key index."""
         return self.root / "index"
 
     @property
     def config(self) -> Path:
+        """Folder of the JSON files."""
         return self.root / "config"
 
     @property
     def staging(self) -> Path:
+        """Folder where files are made before they are renamed to their place."""
         return self.root / "staging"
 
     @property
     def checkpoint(self) -> Path:
+        """File of the times up to which all is synced."""
         return self.root / "checkpoint"
 
     @property
     def abort(self) -> Path:
+        """File that exists while the store is open: left after a crash."""
         return self.root / "abort"
 
     @property
     def abort_backup(self) -> Path:
+        """The abort file of the start before, kept when it is written anew."""
         return self.root / "abort.bak"
 
     @property
     def lock(self) -> Path:
+        """File that the one process locks that has the store open."""
         return self.root / "lock"
 
 

@@ -17,9 +17,13 @@ _COUNTS_SUSPENSION: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 class Clock(Protocol):
     """`now`: seconds that never run backward; `time_ms`: milliseconds since 1970."""
 
-    def now(self) -> float: ...
+    def now(self) -> float:
+        """Seconds of a clock that never goes back."""
+        ...
 
-    def time_ms(self) -> int: ...
+    def time_ms(self) -> int:
+        """The time of day: ms since 1970."""
+        ...
 
 
 class SystemClock:
@@ -28,6 +32,7 @@ class SystemClock:
     now = staticmethod(time.monotonic)
 
     def time_ms(self) -> int:
+        """The machine's time of day: ms since 1970."""
         return time.time_ns() // 1_000_000
 
 
@@ -35,6 +40,7 @@ class BootClock(SystemClock):
     """A SystemClock that counts suspended time, too: leases are measured with it."""
 
     def now(self) -> float:
+        """Seconds since boot, those of suspension included."""
         return time.clock_gettime(_COUNTS_SUSPENSION)
 
 

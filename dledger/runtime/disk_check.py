@@ -78,11 +78,13 @@ class DiskCheck:
         self.last = DiskChecked(DiskHealth.GOOD)
 
     def start(self) -> None:
+        """Look once, and again and again from then on."""
         if self._loop_watch is not None:
             self._loop_watch.start()
         self.look()
 
     def stop(self) -> None:
+        """End all timers; a second call has no effect."""
         if self._loop_watch is not None:
             self._loop_watch.stop()
         for timer in (self._timer, self._space_timer):

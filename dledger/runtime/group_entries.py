@@ -19,4 +19,5 @@ class GroupEntries:
 
     @property
     def entries(self) -> list[ConfigurationEntry]:
+        """All configurations that the file holds."""
         return self._file.entries

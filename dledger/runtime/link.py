@@ -119,9 +119,11 @@ class Link:
         self._sent_frames = self._sent_bytes = self._dropped_frames = 0
 
     def start(self, owned: Owned) -> None:
+        """Dial now, and again whenever the connection breaks."""
         self._task = owned.create_task(self._keep_dialling())
 
     async def stop(self) -> None:
+        """Stop dialling, and cut the connection."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -163,6 +165,7 @@ class Link:
         return True
 
     def status(self) -> LinkStatus:
+        """Whether it is connected, its last error, and its counters."""
         outbound = self._outbound
         return LinkStatus(
             outbound is not None,

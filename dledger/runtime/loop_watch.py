@@ -29,12 +29,15 @@ class LoopWatch:
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
 
     def start(self) -> None:
+        """Start the thread that watches the loop."""
         self._thread.start()
 
     def stop(self) -> None:
+        """End the thread."""
         self._ended.set()
 
     def came_round(self, now: float) -> None:
+        """Called by the loop: it ran at `now`."""
         self._seen_at = now
 
     def _serve(self) -> None:

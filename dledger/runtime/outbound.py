@@ -100,6 +100,7 @@ class Outbound(asyncio.BufferedProtocol):
 
     @property
     def queued_bytes(self) -> int:
+        """Bytes that wait to be written to the peer."""
         if self._transport is None or self._transport.is_closing():
             return 0
         return self._transport.get_write_buffer_size() + self._waiting_bytes

@@ -67,6 +67,7 @@ class Owned:
             self.died(error)
 
     def call_soon(self, callback: Callable[..., object], *args: object) -> asyncio.Handle:
+        """As the loop's, through `run`."""
         return self.loop.call_soon(self.run, callback, *args)
 
     def call_soon_threadsafe(self, callback: Callable[..., object], *args: object) -> None:
@@ -77,11 +78,13 @@ class Owned:
     def call_later(
         self, seconds: float, callback: Callable[..., object], *args: object
     ) -> asyncio.TimerHandle:
+        """As the loop's, through `run`; times in seconds."""
         return self.loop.call_later(seconds, self.run, callback, *args)
 
     def call_at(
         self, at: float, callback: Callable[..., object], *args: object
     ) -> asyncio.TimerHandle:
+        """As the loop's, through `run`; `at` is in seconds of the loop's clock."""
         return self.loop.call_at(at, self.run, callback, *args)
 
     def create_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

@@ -54,6 +54,7 @@ class Renewal:
         self._again = self._stopped = False
 
     def start(self) -> None:
+        """From now on write generations: the folder's own periodically, peers' when they change."""
         self._generations.changed = self._write
         self._timer = self._owned.call_later(RENEW_SECONDS, self._look)
 

@@ -54,6 +54,7 @@ class RepairTimer:
             self._timer = self._owned.call_later(delay, self.fire)
 
     def stop(self) -> None:
+        """End the timer; a second call has no effect."""
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()

@@ -87,6 +87,7 @@ class SyncThread:
         self._thread.start()
 
     def submit(self, work: SyncWork) -> None:
+        """Add work to the queue; the thread does it in order."""
         self._queue.put(work)
 
     def stop(self, timeout: float) -> None:

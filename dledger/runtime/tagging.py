@@ -34,6 +34,8 @@ WAITING_MAX = 10_000
 
 
 class Request(NamedTuple):
+    """An entry on its way: its producer's tag, its body, and the future of its index."""
+
     tag: Tag
     body: Buffer
     future: asyncio.Future[Index]

@@ -42,6 +42,7 @@ class Survivor:
     lost: tuple[str, ...] = ()
 
     def as_row(self) -> dict[str, object]:
+        """The survivor as a row of a table."""
         return asdict(self)
 
     def sentence(self) -> str:
