@@ -88,7 +88,7 @@ class Host(Lifetime):
     async def _close(self, parts: HostParts) -> None:
         opened = list(self._opened.values())
         try:
-            await parts.port.close()  # first, else peers would be refused group by group, and told
+            await parts.leave()  # first, else peers would be refused group by group, and told
             # Side by side: each may have a disk that hangs, and takes its time.
             ended = await asyncio.gather(*(one.close() for one in opened), return_exceptions=True)
         finally:

@@ -95,7 +95,7 @@ class Driver:
             parts.roster.vouch,
             parts.roster,
             self._clock,
-            None if parts.host is None else parts.host.port,
+            parts.host,
         )
         self.replica = Replica(
             config.core(),

@@ -1,4 +1,4 @@
-"""Parts that the groups of one process share: the port that peers dial, threads for disk work.
+"""Parts that the groups of one process share: the port, connections, threads for disk work.
 
     start ─► port, threads ─► groups come and go ─► close: the port, then the threads
 
@@ -15,8 +15,9 @@ from collections.abc import Callable
 
 from dledger.config import RaftConfig
 from dledger.replica.disk_watch import LOOK_SECONDS
-from dledger.runtime.clock import Clock
+from dledger.runtime.clock import Clock, seeded_jitter
 from dledger.runtime.disk_threads import DiskThreads, SharedDiskQueue
+from dledger.runtime.host_links import HostLinks
 from dledger.runtime.loop_watch import LoopWatch
 from dledger.runtime.owned import ENDED, Owned
 from dledger.runtime.peer_port import GREETING_MAX, PeerPort
@@ -53,7 +54,10 @@ class HostParts:
         self._config, self._now = config, clock.now
         self._owned = Owned(self._died)
         self.closed = closed
-        self.port = PeerPort(config, self._owned, shared=True, greeting_max=greeting_max())
+        self.port: PeerPort = PeerPort(
+            config, self._owned, shared=True, greeting_max=greeting_max()
+        )
+        self.links = HostLinks(config, self.port, seeded_jitter(config.seed), self._owned)
         self._threads: dict[str, DiskThreads] = {}
         self._loop_watch = LoopWatch(
             config.node_id, config.disk_stall_ms / 1000, LOOK_SECONDS, self._now
@@ -69,9 +73,14 @@ class HostParts:
         self._loop_watch.start()
         self._come_round()
 
-    async def close(self) -> None:
-        """Close the port and end the threads; the groups are closed before."""
+    async def leave(self) -> None:
+        """Accept no more, and close the carriers of others: they go on without this host."""
         await self.port.close()
+        self.links.refuse()
+
+    async def close(self) -> None:
+        """Close the connections and end the threads; `leave` and the groups' ends came before."""
+        await self.links.stop()
         if self._timer is not None:
             self._timer.cancel()
         self._loop_watch.stop()

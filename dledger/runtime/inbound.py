@@ -7,10 +7,11 @@ is that group's. Until then it belongs to the port that it came to (peer_port.py
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Protocol, cast
 
+from commitlog.files.system import Buffer
 from dledger.core.messages import Message
 from dledger.core.types import NodeId
 from dledger.errors import MalformedFrame, PeerRefused
@@ -26,6 +27,7 @@ from dledger.membership.handshake import (
     refusal_frame,
 )
 from dledger.membership.roster import ANSWER_TYPES, Roster
+from dledger.runtime.channels import CHANNEL_FRAME_BYTES_MAX
 from dledger.runtime.group_clock import GroupClock
 from dledger.runtime.owned import Owned
 from dledger.runtime.silence import limit_silence
@@ -39,6 +41,8 @@ from dledger.wire.frames import (
 )
 from dledger.wire.messages import BULK_TYPES, CONTROL_TYPES, decode
 
+_NO_TYPES: frozenset[FrameType] = frozenset()
+
 
 @dataclass(frozen=True, slots=True)
 class Side:
@@ -46,7 +50,8 @@ class Side:
 
     `me`: who we are, as of now; `received`: as of a transport's `Listener`; `greeted`: it is open;
     `lost`: it is gone, and why; `forwarded`: takes FORWARD frames and their replies; `owned`: ends
-    the group, and no other one, by a mistake.
+    the group, and no other one, by a mistake; `channels`: it is no group, but takes
+    CHANNEL frames of another host (host_links.py).
     """
 
     me: Member
@@ -59,6 +64,7 @@ class Side:
     roster: Roster | None = None
     clocks: GroupClock | None = None
     forwarded: Forwarded | None = None
+    channels: Callable[[Inbound, Frame], None] | None = None
 
 
 class Port(Protocol):
@@ -96,7 +102,7 @@ class Inbound(asyncio.BufferedProtocol):
         self._side: Side | None = None
         self._acceptor: Acceptor | None = None
         #: Names in the certificate that the caller showed; none: it showed none.
-        self._certified: Collection[NodeId] = ()
+        self.certified: Collection[NodeId] = ()
         self._unheard: frozenset[FrameType] = frozenset()
         self._decoder = FrameDecoder(SMALL_FRAME_BYTES_MAX)
         self._timeout = timeout
@@ -141,7 +147,9 @@ class Inbound(asyncio.BufferedProtocol):
 
     def _hear(self, side: Side, hello: Hello, frame: Frame) -> None:
         """A frame that is no message of the rules."""
-        if frame.type is FrameType.GENERATION and side.roster is not None:
+        if side.channels is not None:
+            side.channels(self, frame)
+        elif frame.type is FrameType.GENERATION and side.roster is not None:
             side.roster.renewed(hello, read_told(frame))
         elif frame.type is FrameType.CLOCK and hello.link_kind is LinkKind.CONTROL:
             if side.clocks is not None and not self.is_stranger:
@@ -175,6 +183,11 @@ class Inbound(asyncio.BufferedProtocol):
         """End the connection without a word."""
         self._end("")
 
+    def write_all(self, parts: Iterable[Buffer]) -> None:
+        """Of a carrier: write to the other host."""
+        if not self._closed:
+            self._write(b"".join(parts))
+
     def _greet(self, frame: Frame) -> None:
         if self._side is None:
             self._side = self._port.side_of(hello_of(frame))
@@ -194,7 +207,9 @@ class Inbound(asyncio.BufferedProtocol):
             self._sender, hello.sender.incarnation
         ):
             self._unheard = ANSWER_TYPES
-        if hello.link_kind is LinkKind.BULK:
+        if side.channels is not None:
+            self._types, self._decoder.size_max = _NO_TYPES, CHANNEL_FRAME_BYTES_MAX
+        elif hello.link_kind is LinkKind.BULK:
             self._types = BULK_TYPES
             self._decoder.size_max = FRAME_BYTES_MAX
         self._port.greeted(self)
@@ -202,7 +217,7 @@ class Inbound(asyncio.BufferedProtocol):
 
     def _acceptor_of(self, side: Side) -> Acceptor:
         acceptor = Acceptor(side.me, side.members, self._secret, self._nonce, side.vouch)
-        acceptor.certified = self._certified
+        acceptor.certified = self.certified
         if side.roster is not None:
             acceptor.visited = side.roster.visited
             acceptor.strangers = side.roster.strangers

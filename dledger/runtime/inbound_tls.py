@@ -82,7 +82,7 @@ class InboundTls(Inbound):
             self._end(f"a peer's TLS handshake failed: {error}; see the certificates of both")
         else:
             self._flush()
-            self._certified = named_nodes(session.getpeercert())
+            self.certified = named_nodes(session.getpeercert())
             self._receive = self._records
             self._records(0)
 

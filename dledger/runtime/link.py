@@ -18,6 +18,7 @@ import os
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from commitlog.files.system import Buffer
 from dledger.config import Address, RaftConfig, TlsMode
@@ -95,6 +96,18 @@ class LinkStatus:
     refusal: int = 0
 
 
+class Carriers(Protocol):
+    """Connections between hosts, which carry those of their groups (host_links.py)."""
+
+    async def connect(self, settings: LinkSettings, outbound: Outbound) -> bool:
+        """Open a channel for `outbound`; False: it must be dialled by itself."""
+        ...
+
+    def error(self, peer: NodeId, link_kind: LinkKind) -> str:
+        """Why there is no carrier."""
+        ...
+
+
 class Link:
     """Sends to one peer on one link."""
 
@@ -105,7 +118,10 @@ class Link:
         vouch: Vouch,
         jitter: Callable[[], float],
         lost: Callable[[NodeId, LinkKind], None],
+        carriers: Carriers | None = None,
     ) -> None:
+        """`carriers`: of the host that this group runs on; None: it is alone."""
+        self._carriers = carriers
         self.strangers: Strangers = lambda _: False
         self.witness: Witness | None = None
         self.opened: Callable[[NodeId], None] = lambda _: None
@@ -193,10 +209,18 @@ class Link:
                     self._said = ""
                 self._lost(settings.peer, settings.link_kind)
             self._wake.clear()
-            delay = pause * (0.5 + self._jitter() / 2)
+            delay = self._pause(pause) * (0.5 + self._jitter() / 2)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), delay)
             pause = min(2 * pause, settings.pause_max)
+
+    def _pause(self, pause: float) -> float:
+        """Seconds until the next attempt at most; `pause`: as doubled so far."""
+        return pause
+
+    def _new_outbound(self, dialler: Dialler) -> Outbound:
+        settings, loop = self._settings, asyncio.get_running_loop()
+        return Outbound(loop, dialler, settings.queue_bytes_max, settings.timeout)
 
     async def _attempt(self) -> Outbound | None:
         """Dial and greet once; None, with the reason kept, when that did not work.
@@ -232,14 +256,19 @@ class Link:
             self.strangers,
             witness=self.witness,
         )
-        outbound = Outbound(loop, dialler, settings.queue_bytes_max, settings.timeout)
+        outbound, carriers = self._new_outbound(dialler), self._carriers
         try:
             async with asyncio.timeout(settings.timeout):
-                await loop.create_connection(
-                    lambda: outbound, host, port, local_addr=settings.source, ssl=context
-                )
+                if carriers is None or not await carriers.connect(settings, outbound):
+                    await loop.create_connection(
+                        lambda: outbound, host, port, local_addr=settings.source, ssl=context
+                    )
                 await outbound.greeted
             return outbound
+        except TimeoutError as error:
+            outbound.abort()
+            why = "" if carriers is None else carriers.error(settings.peer, settings.link_kind)
+            return OSError(why) if why else error
         except (OSError, PeerRefused, MalformedFrame) as error:
             outbound.abort()
             if context is not None and isinstance(error, _CUT_OFF):

@@ -15,7 +15,7 @@ from dledger.errors import MalformedFrame, PeerRefused
 from dledger.membership.handshake import Dialler, LinkKind
 from dledger.runtime.peer_tls import named_nodes
 from dledger.runtime.silence import limit_silence
-from dledger.wire.frames import SMALL_FRAME_BYTES_MAX, FrameDecoder, FrameType
+from dledger.wire.frames import SMALL_FRAME_BYTES_MAX, Frame, FrameDecoder, FrameType
 from dledger.wire.messages import size_of
 
 #: Above this the loop tells us to pause; then control messages wait in our own queue.
@@ -58,7 +58,8 @@ class Outbound(asyncio.BufferedProtocol):
         try:
             for frame in self._decoder.frames(nbytes):
                 if self._dialler.peer is not None and frame.type is not FrameType.REFUSED:
-                    raise MalformedFrame("a peer spoke on the connection that we dialled")
+                    self._spoke(frame)
+                    continue
                 answer = self._dialler.receive(frame)
                 assert self._transport is not None
                 if answer:
@@ -133,6 +134,9 @@ class Outbound(asyncio.BufferedProtocol):
         """Close at once, without the queued messages."""
         if self._transport is not None:
             self._transport.abort()
+
+    def _spoke(self, frame: Frame) -> None:
+        raise MalformedFrame("a peer spoke on the connection that we dialled")
 
     def _write(self, parts: list[Buffer]) -> None:
         assert self._transport is not None

@@ -13,9 +13,10 @@ import asyncio
 import functools
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from dledger.config import RaftConfig
+from dledger.core.types import NodeId
 from dledger.errors import LogUsageError, PeerRefused
 from dledger.membership.handshake import Hello, RefusalReason
 from dledger.membership.proof import NONCE_SIZE
@@ -30,6 +31,9 @@ _log = logging.getLogger(__name__)
 
 #: Connections that have not said who they are. A peer needs two; the rest is room for strays.
 GREETING_MAX = 64
+#: In place of cluster and group in the hello of a connection between hosts (host_links.py); no
+#: group of a host can have that name.
+CARRIER = "*"
 
 
 class PeerPort:
@@ -58,6 +62,9 @@ class PeerPort:
         self._server: asyncio.Server | None = None
         self._groups: dict[str, Callable[[], Side]] = {}
         self._greeting: dict[Inbound, None] = {}  # the oldest first
+        self._greeting_channels: set[Inbound] = set()
+        #: A host's, for connections between hosts; None: callers are groups only.
+        self.carriers: Callable[[], Side] | None = None
         self._complaints = Complaints(_log, owned.time)
 
     async def open(self) -> None:
@@ -76,7 +83,7 @@ class PeerPort:
         """Accept no more, and close connections without an accepted hello."""
         if self._server is not None:
             await stop_listening(self._server)
-        for inbound in list(self._greeting):
+        for inbound in (*self._greeting, *self._greeting_channels):
             inbound.close()
         self._greeting.clear()
 
@@ -107,7 +114,7 @@ class PeerPort:
         run of the group, and must not be written over the next one's files.
         """
         self._groups.pop(group, None)
-        for inbound in list(self._greeting):
+        for inbound in (*self._greeting, *self._greeting_channels):
             if inbound.group == group:
                 inbound.close()
 
@@ -120,8 +127,18 @@ class PeerPort:
         """Of every group, as of now."""
         return [side() for side in self._groups.values()]
 
-    def _accept(self) -> Inbound:
-        inbound = self._new_inbound(
+    def accept_channel(self, certified: Collection[NodeId]) -> Inbound:
+        """The protocol of a channel between hosts; `certified`: names that their connection shows.
+
+        It needs no descriptor, and its host has proved the secret; so strays never crowd it out.
+        """
+        inbound = self._make(Inbound)
+        inbound.certified = certified
+        self._greeting_channels.add(inbound)
+        return inbound
+
+    def _make(self, make: Callable[..., Inbound]) -> Inbound:
+        return make(
             self,
             self._config.node_id,
             self._secret,
@@ -129,6 +146,9 @@ class PeerPort:
             self._config.connection_timeout_ms / 1000,
             owned=self._owned,
         )
+
+    def _accept(self) -> Inbound:
+        inbound = self._make(self._new_inbound)
         if len(self._greeting) >= self._greeting_max:
             oldest = next(iter(self._greeting))
             del self._greeting[oldest]  # its end may be told only after many more have come
@@ -140,6 +160,8 @@ class PeerPort:
 
     def side_of(self, hello: Hello) -> Side:
         """The group that it names. Raises PeerRefused."""
+        if hello.sender.group == CARRIER and self.carriers is not None:
+            return self.carriers()
         side = self._groups.get(hello.sender.group)
         if side is None and not self._shared:
             side = next(iter(self._groups.values()), None)
@@ -155,10 +177,12 @@ class PeerPort:
     def greeted(self, inbound: Inbound) -> None:
         """It is a group's now."""
         self._greeting.pop(inbound, None)
+        self._greeting_channels.discard(inbound)
 
     def ended(self, inbound: Inbound, reason: str) -> None:
         """It ended before that; told by kinds, so that no stray fills the log."""
         self._greeting.pop(inbound, None)
+        self._greeting_channels.discard(inbound)
         if reason:
             self._complaints.say(
                 f"closed a connection, {inbound.kind}",

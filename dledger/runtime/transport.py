@@ -21,6 +21,7 @@ import functools
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from commitlog.files.system import Buffer
 from dledger.config import Address, RaftConfig
@@ -40,7 +41,7 @@ from dledger.membership.roster import Roster, peer_address
 from dledger.runtime.complaints import Complaints
 from dledger.runtime.group_clock import GroupClock
 from dledger.runtime.inbound import Inbound, Side
-from dledger.runtime.link import Link, LinkSettings, LinkStatus
+from dledger.runtime.link import Carriers, Link, LinkSettings, LinkStatus
 from dledger.runtime.owned import Owned
 from dledger.runtime.peer_port import PeerPort
 from dledger.wire.forwards import Forwarded, no_machine
@@ -73,6 +74,20 @@ class Listener:
     forwarded: Forwarded | None = None
 
 
+class Shared(Protocol):
+    """Shared by the groups of a host (host_parts.py)."""
+
+    @property
+    def port(self) -> PeerPort:
+        """Open already."""
+        ...
+
+    @property
+    def links(self) -> Carriers:
+        """Connections to other hosts."""
+        ...
+
+
 class Transport:
     """All connections of one replica."""
 
@@ -85,9 +100,9 @@ class Transport:
         vouch: Vouch,
         roster: Roster | None = None,
         clocks: GroupClock | None = None,
-        port: PeerPort | None = None,
+        shared: Shared | None = None,
     ) -> None:
-        """`port`: one that is open and shared with other groups; None: one of our own."""
+        """`shared`: with other groups; None: this one has a port and connections of its own."""
         self._config, self._me, self._listener, self._vouch = config, me, listener, vouch
         self._clocks = clocks
         if clocks is not None:
@@ -98,8 +113,8 @@ class Transport:
         self._jitter = jitter
         self._started = self._stopped = self._promised = False
         self._secret = None if config.secret is None else config.secret.encode()
-        self._is_alone = port is None
-        self._peer_port = PeerPort(config, listener.owned) if port is None else port
+        self._is_alone, self._carriers = shared is None, None if shared is None else shared.links
+        self._peer_port = PeerPort(config, listener.owned) if shared is None else shared.port
         self._inbound: dict[tuple[NodeId, LinkKind], Inbound] = {}
         self._complaints = Complaints(_log, listener.owned.time)
         self._encoded: tuple[Message | None, list[Buffer]] = (None, [])
@@ -117,7 +132,8 @@ class Transport:
         for link_kind in LinkKind:
             tls = self._peer_port.tls
             settings = LinkSettings.of(self._config, peer, link_kind, self._secret, address, tls)
-            link = Link(settings, self._member, self._vouch, self._jitter, self._link_lost)
+            calls = self._member, self._vouch, self._jitter, self._link_lost
+            link = Link(settings, *calls, self._carriers)
             if self._roster is not None:
                 link.strangers = self._roster.strangers
                 link.witness = self._roster.witness

@@ -9,7 +9,7 @@
      12   4  crc         CRC-32 of bytes 0-11 and the head
      16   h  head        the fields of the message, fixed per type (wire.py)
     16+h  r  raw         in APPEND, RANGE_REPLY: the log's own bytes, never re-encoded; in SNAPSHOT:
-                         a state's; in FORWARD: commands
+                         a state's; in FORWARD: commands; in CHANNEL: a group's bytes
 
 All integers are big-endian. The crc does not cover `raw`: every byte of it is covered by the
 checksums of the records in it (or, in a blank, has to be zero), and the follower verifies those
@@ -52,7 +52,7 @@ assert COVERED.size + 4 == FRAME_SIZE
 
 
 class FrameType(enum.IntEnum):
-    """Numbers below 16 are the shell's: handshake.py, runtime/group_clock.py, forwards.py."""
+    """Numbers below 16 are the shell's: handshake.py, forwards.py, group_clock.py, channels.py."""
 
     HELLO = 1
     WELCOME = 2
@@ -62,6 +62,7 @@ class FrameType(enum.IntEnum):
     CLOCK = 6
     FORWARD = 7
     FORWARD_REPLY = 8
+    CHANNEL = 9
     VOTE_REQUEST = 16
     VOTE_REPLY = 17
     APPEND = 18
@@ -185,7 +186,16 @@ _KIND_APPEND = FrameType.APPEND
 #: The only frame with a flag: an append that wants to be answered when it is written.
 _ASKING_APPEND = (1, _KIND_APPEND)
 _RAW_KINDS = frozenset(
-    map(int, (FrameType.APPEND, FrameType.SNAPSHOT, FrameType.RANGE_REPLY, FrameType.FORWARD)),
+    map(
+        int,
+        (
+            FrameType.APPEND,
+            FrameType.SNAPSHOT,
+            FrameType.RANGE_REPLY,
+            FrameType.FORWARD,
+            FrameType.CHANNEL,
+        ),
+    ),
 )
 #: A named tuple from a tuple, in half the time of calling its class.
 _new = tuple.__new__

@@ -242,7 +242,13 @@ def test_a_new_frame_raises_the_version() -> None:
     """
     versions, flagged = (
         {2: (*range(1, 5), *range(16, 30))},
-        {FrameType.GENERATION, FrameType.CLOCK, FrameType.FORWARD, FrameType.FORWARD_REPLY},
+        {
+            FrameType.GENERATION,
+            FrameType.CLOCK,
+            FrameType.FORWARD,
+            FrameType.FORWARD_REPLY,
+            FrameType.CHANNEL,
+        },
     )
     assert versions[VERSION] == tuple(int(t) for t in FrameType if t not in flagged)
 

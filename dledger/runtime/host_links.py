@@ -1,0 +1,234 @@
+"""The connections between hosts, which carry the channels of their groups (channels.py).
+
+    n1 ── control ──► n2     n1 dials n2 twice, however many groups they share: heartbeats and
+    n1 ── bulk ─────► n2     votes of all groups never wait behind log bytes of one (L2).
+    n1 ◄─ control ─── n2     What n2's groups have to say travels on the two that n2 dials.
+    n1 ◄─ bulk ────── n2
+
+A carrier begins like a connection of a group, with TLS, a hello and the proof of the secret, and
+names no group but CARRIER: a node that knows no channels (an older release, or a group in a process
+of its own) refuses it like any unknown group. Then each group dials that node by itself, as if it
+were alone, and the carrier is tried again after REFUSED_SECONDS.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from dledger.config import RaftConfig
+from dledger.core.messages import Message
+from dledger.core.types import NodeId
+from dledger.errors import PeerRefused
+from dledger.membership.handshake import Dialler, Hello, LinkKind, Member
+from dledger.runtime.channels import CHANNEL_FRAME_BYTES_MAX, Channels
+from dledger.runtime.inbound import Inbound, Side
+from dledger.runtime.link import Link, LinkSettings
+from dledger.runtime.outbound import Outbound
+from dledger.runtime.owned import Owned
+from dledger.runtime.peer_port import CARRIER, PeerPort
+from dledger.wire.frames import Frame
+
+#: Between two carriers offered to a node that does not take them. More: it is spared the question;
+#: after it has become a host, its groups are dialled one by one for longer.
+REFUSED_SECONDS = 30.0
+
+
+def _vouch(_node: NodeId, _incarnation: int) -> str | None:
+    """A carrier is of a process; which life of a node calls is for each group to say."""
+    return None
+
+
+class Carrier(Outbound):
+    """A connection to another host that we dialled."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        dialler: Dialler,
+        queue_bytes_max: int,
+        silence_max: float,
+        owned: Owned,
+    ) -> None:
+        super().__init__(loop, dialler, queue_bytes_max, silence_max)
+        self.channels = Channels(self._write, owned)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Channels show the certificate that the connection shows."""
+        super().connection_made(transport)
+        self.channels.certificate = transport.get_extra_info("peercert")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """All channels end with it."""
+        super().connection_lost(exc)
+        self.channels.lost(exc)
+
+    def pause_writing(self) -> None:
+        """Channels queue by themselves, each up to its own limit."""
+        self.channels.pause()
+
+    def resume_writing(self) -> None:
+        """Channels with a queue send of it in turns."""
+        self.channels.resume()
+
+    def _spoke(self, frame: Frame) -> None:
+        self._decoder.size_max = CHANNEL_FRAME_BYTES_MAX
+        self.channels.heard(frame)
+
+
+class HostLink(Link):
+    """Keeps a carrier to one host, from when a group first wants to send there."""
+
+    def __init__(
+        self, settings: LinkSettings, me: Member, jitter: Callable[[], float], owned: Owned
+    ) -> None:
+        super().__init__(settings, lambda: me, _vouch, jitter, self._ended)
+        self._owned = owned
+        self._waiting: list[asyncio.Future[Carrier | None]] = []
+        self._carrier: Carrier | None = None
+        #: The peer takes no carriers, as it said when it was asked last.
+        self._is_refused = False
+        self.opened = self._opened
+
+    async def carrier(self) -> Carrier | None:
+        """The open carrier, as soon as there is one; None: the peer takes none."""
+        if self._task is None:
+            self.start(self._owned)
+        if self._carrier is not None or self._is_refused:
+            return self._carrier
+        waits: asyncio.Future[Carrier | None] = self._owned.loop.create_future()
+        self._waiting.append(waits)
+        return await waits
+
+    async def stop(self) -> None:
+        """Close the carrier; callers that wait for one are told that there is none."""
+        await super().stop()
+        self._tell()
+
+    def _new_outbound(self, dialler: Dialler) -> Outbound:
+        settings = self._settings
+        loop, limit = self._owned.loop, settings.queue_bytes_max
+        return Carrier(loop, dialler, limit, settings.timeout, self._owned)
+
+    def _opened(self, _peer: NodeId) -> None:
+        assert isinstance(self._outbound, Carrier)
+        self._carrier, self._is_refused = self._outbound, False
+        self._tell()
+
+    def _ended(self, _peer: NodeId, _link_kind: LinkKind) -> None:
+        self._carrier = None
+
+    def _note(self, error: Exception) -> None:
+        """Log no refusal: each group's own link meets the same one, and logs it."""
+        self._error = str(error) or f"no answer within {self._settings.timeout} s"
+        self._is_refused = isinstance(error, PeerRefused)
+        if self._is_refused:
+            self._tell()
+
+    def _pause(self, pause: float) -> float:
+        return REFUSED_SECONDS if self._is_refused else super()._pause(pause)
+
+    def _tell(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            if not one.done():
+                one.set_result(self._carrier)
+
+
+class HostLinks:
+    """All carriers of one host, dialled and accepted. Implements `Carriers` of a group's links."""
+
+    def __init__(
+        self, config: RaftConfig, port: PeerPort, jitter: Callable[[], float], owned: Owned
+    ) -> None:
+        self._config, self._port, self._owned = config, port, owned
+        me = NodeId(config.node_id)
+        self._me = Member(CARRIER, CARRIER, me, 0)
+        self._members = frozenset(map(NodeId, config.peers))
+        self._accepted: dict[tuple[NodeId, LinkKind], tuple[Inbound, Channels]] = {}
+        secret = None if config.secret is None else config.secret.encode()
+        self._links: dict[tuple[NodeId, LinkKind], HostLink] = {}
+        for peer in sorted(self._members - {me}):
+            for link_kind in LinkKind:
+                settings = LinkSettings.of(config, peer, link_kind, secret, tls=port.tls)
+                self._links[peer, link_kind] = HostLink(settings, self._me, jitter, owned)
+        port.carriers = self._side
+
+    async def connect(self, settings: LinkSettings, outbound: Outbound) -> bool:
+        """Open a channel for `outbound`; False: it must be dialled by itself.
+
+        Waits as long as there is no carrier; raises ConnectionResetError.
+        """
+        link = self._links.get((settings.peer, settings.link_kind))
+        if link is None or settings.address != self._config.dial_address(settings.peer):
+            return False
+        carrier = await link.carrier()
+        if carrier is None:
+            return False
+        carrier.channels.open(outbound)
+        return True
+
+    def error(self, peer: NodeId, link_kind: LinkKind) -> str:
+        """Why there is no carrier; "": there is one, or there will never be."""
+        link = self._links.get((peer, link_kind))
+        return "" if link is None else link.status().error
+
+    def refuse(self) -> None:
+        """Close the carriers of others: this host leaves."""
+        for inbound, _ in list(self._accepted.values()):
+            inbound.close()
+
+    async def stop(self) -> None:
+        """Close all carriers; every channel ends."""
+        self.refuse()
+        for link in self._links.values():
+            await link.stop()
+
+    # -- incoming --------------------------------------------------------------------------------
+
+    def _side(self) -> Side:
+        return Side(
+            self._me,
+            self._members,
+            _vouch,
+            _no_message,
+            self._greeted,
+            self._lost,
+            self._owned,
+            channels=self._heard,
+        )
+
+    def _greeted(self, inbound: Inbound, hello: Hello) -> None:
+        peer, link_kind = hello.sender.node_id, hello.link_kind
+        old = self._accepted.get((peer, link_kind))
+        certified = inbound.certified
+        channels = Channels(
+            lambda parts: inbound.write_all(parts),
+            self._owned,
+            lambda: self._port.accept_channel(certified),
+            certified,
+        )
+        self._accepted[peer, link_kind] = inbound, channels
+        if old is not None:
+            old[1].lost(None)
+            old[0].close()
+        self._links[peer, link_kind].dial_now()
+
+    def _heard(self, inbound: Inbound, frame: Frame) -> None:
+        hello = inbound.hello
+        assert hello is not None
+        current, channels = self._accepted[hello.sender.node_id, hello.link_kind]
+        if current is inbound:
+            channels.heard(frame)
+
+    def _lost(self, inbound: Inbound, _reason: str) -> None:
+        hello = inbound.hello
+        assert hello is not None
+        key = (hello.sender.node_id, hello.link_kind)
+        if key in self._accepted and self._accepted[key][0] is inbound:
+            _, channels = self._accepted.pop(key)
+            channels.lost(None)
+
+
+def _no_message(_message: Message) -> None:
+    raise AssertionError("a carrier takes no messages of a group")
