@@ -4,6 +4,11 @@
     --account FILE        $DLEDGER_ACCOUNT         accessKey and secretKey, as RocketMQ's tools.yml
     --tls FILE | system   $DLEDGER_TLS             whose certificates are believed
     --tls-any-host        $DLEDGER_TLS_ANY_HOST    … whatever host they name
+    --profile NAME        $DLEDGER_PROFILE         all of them by one name (dledger profile)
+
+What is given counts, then the environment, then the profile. A profile that is in use without a
+word counts for commands that are told no address, neither by -a nor by $NAMESRV_ADDR: an account
+is for the cluster that it was made for.
 
 A secret is never an argument: arguments are seen by everybody on the machine.
 """
@@ -11,6 +16,7 @@ A secret is never an argument: arguments are seen by everybody on the machine.
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -22,7 +28,9 @@ import click
 import cluster
 from cluster.client import Client, ClientConfig
 from cluster.client.config import Tls, read_account
+from cluster.client.discovery import ENVIRONMENT_ADDRESS
 from cluster.commands.errors import NOT_THERE, USAGE, CommandError, exit_code_of
+from cluster.commands.named_reaches import NamedReach, load_profiles
 from cluster.errors import ClusterError, NotDone, NotTrusted, TopicNotFound, Unauthorized
 from commitlog.advice import BETWEEN
 
@@ -55,6 +63,18 @@ class Reach:
         authority = "" if self.tls == SYSTEM else self.tls
         return ClientConfig(account=account, tls=Tls(authority, check_host=not self.any_host))
 
+    @staticmethod
+    def of(profile: NamedReach) -> Reach:
+        """The reach that has this name."""
+        account = Path(profile.account) if profile.account else None
+        return Reach(profile.address, account, profile.tls or None, profile.tls_any_host)
+
+    def filled(self, profile: NamedReach) -> Reach:
+        """Fill the parts that are not given from a profile; TLS is taken as a whole."""
+        kept = Reach.of(profile)
+        tls, any_host = (self.tls, self.any_host) if self.tls else (kept.tls, kept.any_host)
+        return Reach(self.address or kept.address, self.account or kept.account, tls, any_host)
+
     def advice(self) -> str:
         """The next step of a user without an answer."""
         if self.tls is not None:
@@ -65,8 +85,19 @@ class Reach:
 
 
 def address_option(function: Function) -> Function:
-    """The options; `function` gets one argument for them, `address`, for `connected`."""
+    """The options; `function` gets one argument for them, `address`, for `connected`.
 
+    Parts that are not given come from a profile.
+    """
+    return _with_options(function, fills=True)
+
+
+def reach_options(function: Function) -> Function:
+    """As `address_option`, without a profile: for commands that keep profiles."""
+    return _with_options(function, fills=False)
+
+
+def _with_options(function: Function, *, fills: bool) -> Function:
     @functools.wraps(function)
     def gathered(
         *args: Any,
@@ -74,42 +105,70 @@ def address_option(function: Function) -> Function:
         account: Path | None,
         tls: str | None,
         tls_any_host: bool,
+        profile_name: str | None = None,
         **rest: Any,
     ) -> Any:
         reach = Reach(address, account, tls, tls_any_host)
-        return function(*args, address=reach, **rest)
+        return function(*args, address=_filled(reach, profile_name) if fills else reach, **rest)
 
     decorated: Any = gathered
-    for option in (
-        click.option(
-            "--tls-any-host",
-            is_flag=True,
-            envvar="DLEDGER_TLS_ANY_HOST",
-            help="A believed certificate may name any host.",
-        ),
-        click.option(
-            "--tls",
-            metavar="FILE|system",
-            envvar="DLEDGER_TLS",
-            help="Speak TLS, and believe the certificates of this PEM file (or the system's).",
-        ),
-        click.option(
-            "--account",
-            metavar="FILE",
-            envvar="DLEDGER_ACCOUNT",
-            type=click.Path(path_type=Path),
-            help="Sign as this account: accessKey and secretKey, like RocketMQ's tools.yml.",
-        ),
-        click.option(
-            "-a",
-            "--address",
-            metavar="HOST:PORT[;HOST:PORT]",
-            help="Name servers or any node; without it $NAMESRV_ADDR, or the last local cluster.",
-        ),
-    ):
+    for option in _OPTIONS if fills else _OPTIONS[1:]:
         decorated = option(decorated)
     found: Function = decorated
     return found
+
+
+def _filled(given: Reach, name: str | None) -> Reach:
+    """Raises CommandError for a profile that is not there, or cannot be read."""
+    if name is not None:
+        return given.filled(load_profiles().get(name))
+    if given.address is not None or os.environ.get(ENVIRONMENT_ADDRESS):
+        return given
+    found = load_profiles()
+    return given.filled(found.get(found.in_use)) if found.in_use else given
+
+
+def _profile_names(_context: Any, _parameter: Any, begun: str) -> list[str]:
+    """For completion in a shell."""
+    return [name for name in sorted(load_profiles().profiles) if name.startswith(begun)]
+
+
+_OPTIONS = (
+    click.option(
+        "--profile",
+        "profile_name",
+        metavar="NAME",
+        envvar="DLEDGER_PROFILE",
+        shell_complete=_profile_names,
+        help="Address, account and TLS as kept by dledger profile.",
+    ),
+    click.option(
+        "--tls-any-host",
+        is_flag=True,
+        envvar="DLEDGER_TLS_ANY_HOST",
+        help="A believed certificate may name any host.",
+    ),
+    click.option(
+        "--tls",
+        metavar="FILE|system",
+        envvar="DLEDGER_TLS",
+        help="Speak TLS, and believe the certificates of this PEM file (or the system's).",
+    ),
+    click.option(
+        "--account",
+        metavar="FILE",
+        envvar="DLEDGER_ACCOUNT",
+        type=click.Path(path_type=Path),
+        help="Sign as this account: accessKey and secretKey, like RocketMQ's tools.yml.",
+    ),
+    click.option(
+        "-a",
+        "--address",
+        metavar="HOST:PORT[;HOST:PORT]",
+        help="Name servers or any node; without it $NAMESRV_ADDR, the profile in use, or the last"
+        " local cluster.",
+    ),
+)
 
 
 @asynccontextmanager

@@ -67,6 +67,9 @@ COMMANDS: dict[str, Lazy] = {
     "restore": Lazy("cluster.commands.backup:restore_", "A backup becomes a new local cluster."),
     "tls": Lazy("cluster.commands.tls:tls", "Make and renew the certificates of a cluster."),
     "config": Lazy("cluster.commands.config:config", "Check and show settings and their origin."),
+    "profile": Lazy(
+        "cluster.commands.profiles:profile", "Name ways to reach clusters, and choose one."
+    ),
     "completion": Lazy(
         "cluster.commands.completion:completion", "Complete commands in bash, zsh or fish."
     ),

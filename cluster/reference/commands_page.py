@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
+from copy import copy
 
 import click
 
 from cluster.cli import dledger
+from cluster.commands.connecting import Reach, address_option
 from cluster.local import nameserver_main
 from commitlog.inspect.command import arguments_of
 
@@ -19,11 +21,23 @@ _OWN_OPTIONS: dict[str, Callable[[], argparse.ArgumentParser]] = {
     "inspect": arguments_of,
     "nameserver": lambda: nameserver_main.arguments_of("dledger nameserver"),
 }
+#: Stands in the help of a command for the options of a page's first section.
+REACH_LINE = "-a, --account, --tls, --tls-any-host, --profile"
 _HEAD = """\
 # {title}
 
 {text} Each has `--help`, and its exit code is one of [these](errors.md#exit-codes).
 Made by `scripts/gen-conf` from the commands themselves.
+
+"""
+_REACH = f"""\
+## How a command reaches a cluster
+
+Commands whose help has the line `{REACH_LINE}` have all of these options:
+
+```text
+{{options}}
+```
 
 """
 
@@ -35,7 +49,8 @@ def commands_md() -> str:
         text="Every command that runs, asks or mends a cluster; those that measure, break and "
         "judge are on\n[a page of their own](measuring.md).",
     )
-    return head + "\n".join(_sections(lambda name: name not in MEASURING))
+    reach = _REACH.format(options=_reach_options())
+    return head + reach + "\n".join(_sections(lambda name: name not in MEASURING))
 
 
 def measuring_md() -> str:
@@ -70,10 +85,34 @@ def _of(command: click.Command, context: click.Context) -> Iterator[str]:
 def _help(command: click.Command, context: click.Context) -> str:
     parser_of = _OWN_OPTIONS.get(context.info_name or "")
     if parser_of is None or (context.parent and context.parent.parent):
-        return command.get_help(context).rstrip()
+        return _without_reach(command, context)
     parser = parser_of()
     parser.formatter_class = _Fixed
     return parser.format_help().rstrip()
+
+
+def _without_reach(command: click.Command, context: click.Context) -> str:
+    """The help, with one line for the options that reach a cluster, if it has all of them."""
+    names = {option.name for option in _reach.params}
+    if not names <= {option.name for option in command.params}:
+        return command.get_help(context).rstrip()
+    shown = copy(command)
+    shown.params = [option for option in command.params if option.name not in names]
+    before, last, after = shown.get_help(context).rstrip().rpartition("\n  --help ")
+    return f"{before}\n  {REACH_LINE}{last}{after}"
+
+
+@click.command(add_help_option=False)
+@address_option
+def _reach(address: Reach) -> None:
+    """The options that reach a cluster, on a command that is never run."""
+
+
+def _reach_options() -> str:
+    context = click.Context(_reach, terminal_width=WIDTH)
+    formatter = context.make_formatter()
+    _reach.format_options(context, formatter)
+    return formatter.getvalue().strip("\n")
 
 
 class _Fixed(argparse.HelpFormatter):
