@@ -52,11 +52,11 @@ def bench_cluster(root: str, folder: str, settings: str) -> Iterator[LocalCluste
 def profiling(prefix: str) -> Iterator[None]:
     """Nodes started inside leave their profiles (cluster/local/service.py)."""
     if prefix:
-        os.environ["DLEDGER_PROFILE"] = prefix
+        os.environ["DLEDGER_PROFILER_FILES"] = prefix
     try:
         yield
     finally:
-        os.environ.pop("DLEDGER_PROFILE", None)
+        os.environ.pop("DLEDGER_PROFILER_FILES", None)
 
 
 def hottest(file: str) -> dict[str, float]:

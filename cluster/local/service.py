@@ -97,8 +97,8 @@ def _full_disk(error: OSError) -> str:
 
 @contextlib.contextmanager
 def _profiled() -> Iterator[None]:
-    """With $DLEDGER_PROFILE set, leave the profile of this process in "<value>.<process id>"."""
-    target = os.environ.get("DLEDGER_PROFILE")
+    """With $DLEDGER_PROFILER_FILES set, leave this process's profile in "<value>.<process id>"."""
+    target = os.environ.get("DLEDGER_PROFILER_FILES")
     if not target:
         yield
         return

@@ -19,9 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
-
-from cluster.local.launcher import LocalCluster
+from typing import Any, Protocol
 
 from .content import read_topic
 from .running import Facts, Program, started
@@ -29,6 +27,13 @@ from .running import Facts, Program, started
 LOOK_SECONDS, AFTER_LOOK_SECONDS, FAULT_SECONDS = 30.0, 8.0, 30.0
 # Until every JVM of a batch is at its start moment, on two cores that others use too.
 START_SECONDS, WARM_SECONDS = 25.0, 4.0
+
+
+class Cluster(Protocol):
+    """Where the clients are told to go: a local cluster of ours, or of others (tests/peers)."""
+
+    @property
+    def nameserver(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +88,7 @@ class Rows:
     """The programs of one batch while they run."""
 
     def __init__(
-        self, local: LocalCluster, home: Path, out: Path, sleep: Callable[[float], None]
+        self, local: Cluster, home: Path, out: Path, sleep: Callable[[float], None]
     ) -> None:
         """`out` gets a line of JSON for each program and fault; `sleep` waits so many seconds."""
         self.local, self._home, self._out, self._sleep = local, home, out, sleep

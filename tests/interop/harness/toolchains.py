@@ -151,7 +151,7 @@ def java(version: str) -> list[str]:
     """Start of a command that runs our Java programs with that version of the official client."""
     need("javac", "mvn")
     pom = INTEROP / "java" / "pom.xml"
-    jars = built(f"java-{version}-jars", [pom], version, lambda to: _copy_jars(pom, version, to))
+    jars = built(f"java-{version}-jars", [pom], version, lambda to: copy_jars(pom, version, to))
     sources = list((INTEROP / "java" / "src").rglob("*.java"))
     if version >= "5":  # what uses classes that older clients do not have
         sources += (INTEROP / "java" / "src5").rglob("*.java")
@@ -169,7 +169,7 @@ def java_store(version: str) -> list[str]:
     """Start of a command that runs our reader on that version of the broker's store classes."""
     need("javac", "mvn")
     pom, folder = INTEROP / "java" / "store-pom.xml", INTEROP / "java"
-    jars = built(f"store-{version}-jars", [pom], version, lambda to: _copy_jars(pom, version, to))
+    jars = built(f"store-{version}-jars", [pom], version, lambda to: copy_jars(pom, version, to))
     sources = [*(folder / "store").rglob("*.java"), folder / "src" / "interop" / "Json.java"]
     classes = built(
         f"store-{version}-classes", sources, version, lambda to: _compile(sources, jars, to)
@@ -178,7 +178,7 @@ def java_store(version: str) -> list[str]:
     return ["java", "-cp", f"{classes}:{jars}/*", *options, "interop.StoreReader"]
 
 
-def _copy_jars(pom: Path, version: str, folder: Path) -> None:
+def copy_jars(pom: Path, version: str, folder: Path) -> None:
     for jar in folder.glob("*.jar"):
         jar.unlink()
     run(
