@@ -141,6 +141,11 @@ class Node:
         self.tell(**command)
         return self.hear()
 
+    def kill(self) -> None:
+        """End it as `kill -9` does."""
+        self._process.kill()
+        self._process.wait()
+
     def stop(self) -> None:
         """Ask it to end, and insist after a while."""
         with contextlib.suppress(OSError):

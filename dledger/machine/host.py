@@ -54,6 +54,7 @@ class Host(Lifetime):
         self._clock = clock or clock_for(config)
         self._parts: HostParts | None = None
         self._opened: dict[str, Lifetime] = {}
+        self._formats = asyncio.Lock()
 
     async def start(self) -> None:
         """Listen, and start the threads. Raises OSError when the address is taken."""
@@ -120,10 +121,11 @@ class Host(Lifetime):
         `ReplicatedNode.start`.
         """
         config = self._free(name, members)
+        if create:
+            await self._format(config)
         node = ReplicatedNode(
             config,
             machine,
-            create=create,
             settings=settings,
             files=self._files,
             clock=self._clock,
@@ -141,6 +143,8 @@ class Host(Lifetime):
     ) -> Opened:
         """As `open`, for a class of `dledger.objects`; `options`: its own."""
         config = self._free(name, members)
+        if options.pop("create", False):
+            await self._format(config)
         ports = {"files": self._files, "clock": self._clock, "extend": self.share}
         return await self._start(name, kind(config, **ports, **options))
 
@@ -155,7 +159,7 @@ class Host(Lifetime):
         """As `open`, for a plain log."""
         config = self._free(name, members)
         if create:
-            self._format(config)
+            await self._format(config)
         log = ReplicatedLog(
             config, machine, files=self._files, clock=self._clock, extend=self.share
         )
@@ -203,9 +207,20 @@ class Host(Lifetime):
         port.check_free(name)
         return config
 
-    def _format(self, config: RaftConfig) -> None:
-        if not Path(config.data_dir).exists():
-            ReplicatedLog.format(config, files=self._files)
+    async def _format(self, config: RaftConfig) -> None:
+        """In a thread: it takes many syncs, and the other groups go on meanwhile."""
+
+        def work() -> None:
+            if not Path(config.data_dir).exists():
+                ReplicatedLog.format(config, files=self._files)
+
+        async with self._formats:  # who asks for the same group twice finds it whole
+            done = asyncio.ensure_future(asyncio.to_thread(work))
+            try:
+                await asyncio.shield(done)
+            except asyncio.CancelledError:
+                await asyncio.wait({done})
+                raise
 
     def _group_closed(self, name: str) -> None:
         self._opened.pop(name, None)

@@ -40,6 +40,10 @@ class SyncTimes:
     def begin(self, kind: str, now: float) -> None:
         self.kind, self.began_at = kind, now
 
+    def under_way_since(self) -> float | None:
+        """From when on the disk has not come back; None: it has no work."""
+        return self.began_at
+
     def end(self, now: float) -> None:
         assert self.began_at is not None
         took = max(0.0, now - self.began_at)  # the clock that ends it may be read a moment behind
@@ -99,8 +103,8 @@ class DiskWatch:
 
     def next_look(self, now: float) -> float:
         """When to look again: soon, or when work under way would be a stall."""
-        began = [times.began_at for times in self._threads if times.began_at is not None]
-        stall = min(began, default=now) + self.stall_seconds
+        began = [times.under_way_since() for times in self._threads]
+        stall = min((at for at in began if at is not None), default=now) + self.stall_seconds
         return min(now + LOOK_SECONDS, stall) if stall > now else now + LOOK_SECONDS
 
     def _stalled(self, now: float) -> str:
@@ -108,7 +112,7 @@ class DiskWatch:
         found = ""
         for times in self._threads:
             longest, times.longest = times.longest, 0.0
-            began = times.began_at  # the thread may end it at any time
+            began = times.under_way_since()  # the thread may end it at any time
             waited = 0.0 if began is None else now - began
             if waited >= self.stall_seconds:
                 found = f"a {times.kind} sync has not come back for {waited:.1f} s"

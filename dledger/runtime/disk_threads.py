@@ -8,8 +8,9 @@
 Work of one queue is never done by two threads at once, nor out of order: a replica's own rules
 count on that. A queue with much work stands behind the others after each piece.
 
-The first piece of a queue counts as begun, also while all threads are busy for others: a disk that
-keeps them all does not come back for this replica either (disk_watch.py).
+The first piece of a queue is under way, also while all threads are busy for others: a disk that
+keeps them all does not come back for this replica either (disk_watch.py). While others' work comes
+to its end it waits for its turn: it counts from the last such end.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ class DiskThreads:
 
     def __init__(self, name: str, count: int, owned: Owned) -> None:
         self._owned = owned
+        #: When the last piece of work ended, in the queues' seconds.
+        self.ended_at = float("-inf")
         self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         #: Guards every queue; told when one has no work left.
         self.changed = threading.Condition()
@@ -68,6 +71,18 @@ class DiskThreads:
             self._owned.call_soon_threadsafe(self._owned.died, error)
 
 
+class _TimesOfTurns(SyncTimes):
+    """The times of a queue, of which the first piece may wait for its turn."""
+
+    def __init__(self, queue: SharedDiskQueue) -> None:
+        super().__init__()
+        self._queue = queue
+
+    def under_way_since(self) -> float | None:
+        began = self.began_at
+        return began if began is None else max(began, self._queue.waits_since())
+
+
 class SharedDiskQueue:
     """One replica's disk work of one kind; see the module's text. A `DiskQueue`."""
 
@@ -76,10 +91,14 @@ class SharedDiskQueue:
     ) -> None:
         self._threads, self._owned, self._done, self._now = threads, owned, done, now
         self._changed = threads.changed
-        self.times = SyncTimes()
+        self.times: SyncTimes = _TimesOfTurns(self)
         self._work: deque[SyncWork] = deque()
         #: A thread is asked to come, or works for this queue; it has begun the first piece.
         self._asked = self._begun = False
+
+    def waits_since(self) -> float:
+        """The end of others' work that this queue's first piece still waits behind, if it does."""
+        return float("-inf") if self._begun else self._threads.ended_at
 
     def submit(self, work: SyncWork) -> None:
         """Do it behind earlier work."""
@@ -109,12 +128,14 @@ class SharedDiskQueue:
             if not self._work:  # it was withdrawn
                 self._asked = False
                 return
+            work, now = self._work[0], self._now()
+            self.times.begin(work.kind, now)
             self._begun = True
-            work = self._work[0]
         error = error_of(work)
         with self._changed:
             now = self._now()
             self.times.end(now)
+            self._threads.ended_at = now
             tell(self._owned, self._done, work, error)  # before who waits for the last one is told
             self._work.popleft()
             self._begun = False

@@ -8,6 +8,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -26,7 +27,7 @@ from dledger import (
 from dledger.membership.handshake import RefusalReason
 from dledger.objects.counter import ReplicatedCounter
 from tests.virtual_loop import LoopClock
-from tests.waiting import eventually
+from tests.waiting import eventually, limit
 
 from .hosts import Hosts, leader_of
 
@@ -246,6 +247,31 @@ async def test_a_group_is_closed_and_opened_again(hosts: Hosts) -> None:
     nodes["n0"] = await hosts.open_on("n0", "a", Adder())
     assert await nodes["n0"].propose(1) == 3
     assert nodes["n1"].failure is None
+
+
+async def test_a_folder_is_made_beside_the_event_loop(
+    hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its syncs would make heartbeats of other groups late; and a caller may lose patience."""
+    threads, goes_on, make = list[str](), threading.Event(), ReplicatedLog.format
+
+    def slow(*args: Any, **named: Any) -> None:
+        threads.append(threading.current_thread().name)
+        assert goes_on.wait(limit(30))
+        make(*args, **named)
+
+    monkeypatch.setattr(ReplicatedLog, "format", slow)
+    host = hosts.hosts["n0"]
+    first = asyncio.ensure_future(host.open("a", Adder(), create=True, members=["n0"]))
+    await eventually(lambda: threads, "that it has begun", 30)
+    first.cancel()
+    second = asyncio.ensure_future(host.open("a", Adder(), create=True, members=["n0"]))
+    await asyncio.sleep(0)
+    goes_on.set()
+    assert await (await second).propose(1) == 1
+    assert first.cancelled()
+    assert len(threads) == 1
+    assert threads[0] != threading.main_thread().name
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", ".hidden", "-o", "a" * 201, "ä"])

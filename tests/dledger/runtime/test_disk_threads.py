@@ -98,12 +98,27 @@ async def test_work_that_waits_for_a_thread_has_begun_for_who_watches(queues: Qu
         queues.queue().submit(SyncWork("log", Task(name, queues.ran, goes_on)))
     queues.now = 5.0
     third.submit(SyncWork("log", Task("c", queues.ran)))
-    assert (third.times.kind, third.times.began_at) == ("log", 5.0)
+    assert (third.times.kind, third.times.under_way_since()) == ("log", 5.0)
     queues.now = 8.0
     goes_on.set()
     await queues.until("a", "b", "c")
-    assert third.times.began_at is None
-    assert third.times.longest == 3.0
+    assert third.times.under_way_since() is None
+
+
+async def test_work_that_waits_behind_work_that_ends_is_no_stall(queues: Queues) -> None:
+    """One thread hangs, the other one works: the third replica's turn will come."""
+    hangs, goes_on, third = threading.Event(), threading.Event(), queues.queue()
+    for name, event in (("a", hangs), ("b", goes_on), ("c", hangs)):
+        queues.queue().submit(SyncWork("log", Task(name, queues.ran, event)))
+    third.submit(SyncWork("log", Task("d", queues.ran)))
+    queues.now = 6.0
+    goes_on.set()
+    await queues.until("b")
+    assert third.times.under_way_since() == 6.0
+    queues.now = 7.0
+    hangs.set()
+    await queues.until("a", "c", "d")
+    assert third.times.longest == 0.0, "it ran for no time, and is not slow"
 
 
 async def test_an_error_is_the_works_own(queues: Queues) -> None:
