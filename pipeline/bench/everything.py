@@ -31,8 +31,6 @@ Written by `dledger bench spark-all`; {when}, {repeats} turns each. The median d
 |---|---|---|---|---|
 """
 
-RATIO = "ratio_to_kafka"
-
 Found = Mapping[str, Any]
 Values = Callable[[Found], tuple[float, float]]
 
@@ -82,6 +80,10 @@ def _job(name: str) -> Values:
     return lambda found: (found[name], found["best"][name])
 
 
+def _beside(what: str, name: str, by: str = "time") -> Values:
+    return _same("ratios", what, name, by)
+
+
 #: bench → its rows of the table
 PLAN: Mapping[str, Sequence[Line]] = {
     "spark-log": (
@@ -120,10 +122,20 @@ PLAN: Mapping[str, Sequence[Line]] = {
         Line("history check, operations/s", 400e3, _job("history_operations_per_s")),
     ),
     "spark-kafka": (
-        Line("reading beside Kafka's, one node", 0.5, _same("read", "one", RATIO)),
-        Line("reading beside Kafka's, three nodes", 0.5, _same("read", "three", RATIO)),
-        Line("writing beside Kafka's, one node", 0.5, _same("write", "one", RATIO)),
-        Line("writing beside Kafka's, three nodes", 0.5, _same("write", "three", RATIO)),
+        Line("reading beside Kafka's, three nodes each, time", 1.5, _beside("read", "three")),
+        Line("reading beside Kafka's, CPU", 0, _beside("read", "three", "cpu")),
+        Line("writing, once, on disks, beside Kafka's, time", 0.8, _beside("write", "three")),
+        Line("writing, once, on disks, beside Kafka's, CPU", 0, _beside("write", "three", "cpu")),
+        Line(
+            "writing, at least once, on disks, beside Kafka's, time",
+            0.8,
+            _beside("write", "three_at_least_once"),
+        ),
+        Line(
+            "writing, at least once, in memory as Kafka's, time",
+            0.8,
+            _beside("write", "three_in_memory"),
+        ),
     ),
 }
 

@@ -64,7 +64,7 @@ def run(options: Options) -> dict[str, Any]:
         rows = sum(piece.last_slot - piece.first_slot for piece in plan(LogOptions(root / "n0")))
         _without_index(root / "n0", root / "bare")
         plain = take_turns(_plain(root, log_bytes, rows), options.repeats)
-        found = Turns({}, {})
+        found = Turns({}, {}, {})
         if options.spark:
             with local_session("dledger bench spark-log", settings=AS_CUT) as spark:
                 found = turns_with_cpu(_in_spark(spark, root, rows), options.repeats)

@@ -23,11 +23,13 @@ class Turns(NamedTuple):
 
     `rates`: amount per second; `cpu`: seconds of processor time for one of the amount, of this
     process and of all below it, as the JVM of Spark and its workers are. 0 where too little was
-    done for the clock of processes, which ticks every 10 ms.
+    done for the clock of processes, which ticks every 10 ms. `parts`: the same, by the names that
+    `part_of` gave to processes.
     """
 
     rates: dict[str, list[float]]
     cpu: dict[str, list[float]]
+    parts: dict[str, list[dict[str, float]]]
 
     def ratios(self, name: str, yardstick: str) -> dict[str, float]:
         """How much quicker than `yardstick` it is by the medians, in time and in processor time.
@@ -40,6 +42,13 @@ class Turns(NamedTuple):
         return {"time": round(by_time, 3), "cpu": round(by_cpu, 3)}
 
 
+PartOf = Callable[[psutil.Process], str]
+
+
+def _whole(_: psutil.Process) -> str:
+    return "all"
+
+
 def take_turns(
     jobs: Mapping[str, Job], repeats: int, *, warm_ups: int = 1
 ) -> dict[str, list[float]]:
@@ -47,33 +56,45 @@ def take_turns(
     return turns_with_cpu(jobs, repeats, warm_ups=warm_ups).rates
 
 
-def turns_with_cpu(jobs: Mapping[str, Job], repeats: int, *, warm_ups: int = 1) -> Turns:
+def turns_with_cpu(
+    jobs: Mapping[str, Job], repeats: int, *, warm_ups: int = 1, part_of: PartOf = _whole
+) -> Turns:
     """The same, with the processor time of each turn."""
-    found = Turns({name: [] for name in jobs}, {name: [] for name in jobs})
+    found = Turns({name: [] for name in jobs}, {name: [] for name in jobs}, {n: [] for n in jobs})
     for turn in range(warm_ups + repeats):
         for name, job in jobs.items():
-            before, began = _cpu_seconds(), time.perf_counter()
+            before, began = _cpu_seconds(part_of), time.perf_counter()
             job.work()
             seconds = time.perf_counter() - began
             if turn >= warm_ups:
+                spent = _spent(before, _cpu_seconds(part_of), job.amount)
                 found.rates[name].append(job.amount / seconds)
-                found.cpu[name].append(_spent(before, _cpu_seconds()) / job.amount)
+                found.cpu[name].append(sum(spent.values()))
+                found.parts[name].append(spent)
     return found
 
 
-def _cpu_seconds() -> dict[int, float]:
-    """Process → processor time so far, of this process and of all below it."""
+def _cpu_seconds(part_of: PartOf) -> dict[int, tuple[str, float]]:
+    """Process → its part and its processor time so far, of this process and of all below it."""
     me = psutil.Process()
     found = {}
     for process in (me, *me.children(recursive=True)):
         with contextlib.suppress(psutil.Error):  # it may end meanwhile
-            found[process.pid] = sum(process.cpu_times()[:4])  # with children that were waited for
+            times = sum(process.cpu_times()[:4])  # with children that were waited for
+            found[process.pid] = part_of(process), times
     return found
 
 
-def _spent(before: Mapping[int, float], after: Mapping[int, float]) -> float:
-    """A worker that ended meanwhile was idle: Spark ends those alone."""
-    return sum(seconds - before.get(process, 0.0) for process, seconds in after.items())
+def _spent(
+    before: Mapping[int, tuple[str, float]], after: Mapping[int, tuple[str, float]], amount: int
+) -> dict[str, float]:
+    """Seconds for one of the amount, by parts. A worker that ended meanwhile was idle: Spark ends
+    those alone."""
+    found: dict[str, float] = {}
+    for process, (part, seconds) in after.items():
+        _, earlier = before.get(process, (part, 0.0))
+        found[part] = found.get(part, 0.0) + (seconds - earlier) / amount
+    return found
 
 
 def compared(rates: Mapping[str, list[float]], yardstick: str) -> dict[str, dict[str, float]]:

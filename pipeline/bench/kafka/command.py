@@ -1,7 +1,7 @@
 """`dledger bench spark-kafka`: the same messages through Kafka's Spark connector and through ours.
 
 Makes the peer's parts when they are not there, then measures in a process of their environment.
-Bars: ours reads and writes at half the speed of Kafka's at least.
+Three nodes of each. Bars: ours reads at 1.5 of the speed of Kafka's, and writes at 0.8.
 """
 
 from __future__ import annotations
@@ -53,8 +53,11 @@ def run(options: Options, kafka: Kafka) -> dict[str, Any]:
     "--written", type=click.IntRange(1000), default=150_000, show_default=True, help="To write."
 )
 @repeats_option
+@click.option("--one-node", is_flag=True, help="One node of each system, too.")
 @folder_option
 @report_option
-def command(rows: int, written: int, repeats: int, folder: str, output: str) -> None:
+def command(
+    rows: int, written: int, repeats: int, one_node: bool, folder: str, output: str
+) -> None:
     """Kafka's connector and ours, reading and writing by turns: rows per second, ratios."""
-    tell(run(Options(rows, written, repeats, folder), install()), output)
+    tell(run(Options(rows, written, repeats, folder, one_node), install()), output)

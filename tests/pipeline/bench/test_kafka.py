@@ -14,7 +14,10 @@ from pipeline.bench.everything import rows
 from pipeline.bench.kafka import installation
 from pipeline.bench.kafka.command import run
 from pipeline.bench.kafka.installation import Kafka, KafkaMissing
-from pipeline.bench.kafka.side_by_side import Options
+from pipeline.bench.kafka.side_by_side import QUEUES, Options
+
+READERS = {"kafka", "three"}
+WRITERS = READERS | {"three_at_least_once", "three_in_memory"}
 
 
 @pytest.fixture
@@ -35,12 +38,14 @@ def kafka() -> Kafka:
 @pytest.mark.timeout(900)  # the first time it fetches a gigabyte
 def test_both_read_and_write_the_same_messages(kafka: Kafka, tmp_path: Path) -> None:
     found = run(Options(rows=4000, written=2000, repeats=1, folder=str(tmp_path)), kafka)
-    for what in ("read", "write"):
-        assert set(found[what]) == {"kafka", "one", "three"}
+    for what, names in (("read", READERS), ("write", WRITERS)):
+        assert set(found[what]) == set(found["ratios"][what]) == names
         assert all(row["rows_per_s_best"] > 0 for row in found[what].values())
         assert found[what]["kafka"]["ratio_to_kafka"] == 1.0
+        assert all(sum(parts.values()) > 0 for parts in found["cpu_us_a_row"][what].values())
+    assert found["kafka_replicas_in_sync"] == [3] * QUEUES
     assert {"read_met", "write_met"} < set(found["bars"])
-    assert len(rows("spark-kafka", found)) == 4
+    assert len(rows("spark-kafka", found)) == 6
     assert not list(tmp_path.iterdir()), "nothing is left"
 
 

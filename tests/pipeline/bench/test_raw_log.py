@@ -44,7 +44,7 @@ def test_bars() -> None:
     plain = {"indexed": [1.1e9], "searched": [0.5e9], "loop": [0.2e9]}
     rates = {"all": [1.5e6], "pruned": [1e6], "two": [3e6], "parquet": [7e6]}
     cpu = {"all": [4e-6], "pruned": [1e-6], "two": [1e-6], "parquet": [2e-6]}
-    found = raw_log._result(250, plain, Turns(rates, cpu))
+    found = raw_log._result(250, plain, Turns(rates, cpu, {}))
     assert found["bars"] == {
         "indexed_met": True,
         "searched_met": False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -38,12 +39,18 @@ def test_processor_time_of_processes_below_counts() -> None:
         "idle": Job(1, lambda: None),
     }
     try:
-        found = turns_with_cpu(jobs, 1, warm_ups=0)
+        mine = os.getpid()
+        found = turns_with_cpu(
+            jobs, 1, warm_ups=0, part_of=lambda p: "mine" if p.pid == mine else "below"
+        )
     finally:
         for process in going:
             process.communicate(b"\n")
-    assert min(found.cpu["ended"][0], found.cpu["going"][0]) >= 0.14
-    assert found.cpu["idle"][0] < 0.14
+    assert min(found.cpu["ended"][0], found.cpu["going"][0]) >= 0.13
+    assert found.cpu["idle"][0] < 0.13
+    (parts,) = found.parts["going"]
+    assert parts["below"] >= 0.13 > parts["mine"]
+    assert found.cpu["going"][0] == sum(parts.values())
     assert found.ratios("idle", "ended")["time"] > 1
 
 
