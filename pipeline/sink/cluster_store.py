@@ -243,10 +243,10 @@ class ClusterStore:
         """As attempt.py asks."""
         return await has_key(self._client, queue, key, self._seconds_max)
 
-    async def send(self, partition: int, queue: MessageQueue, request: Request) -> None:
+    async def send(self, queue: MessageQueue, request: Request) -> None:
         """To its stream."""
         await self._take_over(queue, request.body)
-        self._streams.add((partition, queue), queue, request)
+        self._streams.add(queue, request)
         await self._streams.wait_for_space()
 
     async def _take_over(self, queue: MessageQueue, body: bytes) -> None:

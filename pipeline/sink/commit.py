@@ -117,9 +117,8 @@ class Store(Protocol):
         """True if a message with that key is in the topic; None if the broker cannot tell."""
         ...
 
-    async def send(self, partition: int, queue: MessageQueue, request: Request) -> None:
-        """Sends the request after the earlier ones of the same partition and queue; waits for room
-        only."""
+    async def send(self, queue: MessageQueue, request: Request) -> None:
+        """Sends the request after the earlier ones of the same queue; waits for room only."""
         ...
 
     async def flush(self) -> None:
@@ -252,7 +251,7 @@ async def _publish(store: Store, manifest: Manifest, claim: _Claim | None) -> bo
                     await _check(store, manifest, numbering, parcel, claim.mark.place.broker)
                 asks = claim.is_over
             begun.add(parcel.queue)
-            await store.send(task.partition, *parcel)
+            await store.send(*parcel)
     await store.flush()
     return True
 

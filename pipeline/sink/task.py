@@ -278,7 +278,7 @@ class DirectSink(RowSink):
             await check_attempt(self._client, queue, numbering, options.seconds_max)
 
     def _put(self, queue: MessageQueue, request: Request) -> None:
-        self._streams.add(queue, queue, request)
+        self._streams.add(queue, request)
 
     async def _wait_for_space(self) -> None:
         await self._streams.wait_for_space()

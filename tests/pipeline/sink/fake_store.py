@@ -184,7 +184,7 @@ class FakeStore:
         await _Step()
         return found
 
-    async def send(self, partition: int, queue: MessageQueue, request: Request) -> None:
+    async def send(self, queue: MessageQueue, request: Request) -> None:
         self._out.append((self._cluster.epoch, queue, list(iterate(request.body))))
         if len(self._out) > self._window:
             await self._deliver()

@@ -164,13 +164,13 @@ def test_the_leader_is_killed_while_a_batch_is_published(
     store = store_of(options)
     real, sent = store.send, []
 
-    async def send(partition: int, queue: MessageQueue, request: Request) -> None:
+    async def send(queue: MessageQueue, request: Request) -> None:
         sent.append(request.count)
         if len(sent) == 8:
             leader = cluster.leader()
             assert leader is not None
             await asyncio.to_thread(cluster.kill, leader)
-        await real(partition, queue, request)
+        await real(queue, request)
 
     store.send = send  # type: ignore[method-assign]
     run(commit(store, query, 0, tasks))
