@@ -55,7 +55,7 @@ class LogOptions:
         replica: a label written into the column `replica`; "" leaves the column out.
         start_index, end_index: bounds of the Raft index, the end excluded; -1: none.
         columns: the wanted columns, in order.
-        partition_bytes: log bytes of one task, about.
+        partition_bytes: log bytes of one task at most, about; tasks are equal.
         partition_records: records of one task at most, counted by the log's index; 0: as many as
             the bytes allow.
         repair: what a broken record does: "strict" fails, "skip" goes on at the next whole one.

@@ -40,8 +40,9 @@ from pipeline.jobs.manifest import (
 )
 from pipeline.jobs.workers import Here, Workers
 from pipeline.options import LogOptions, log_at
-from pipeline.rawlog.plan import Piece, plan
+from pipeline.rawlog.plan import plan
 from pipeline.rawlog.read import batches
+from pipeline.rawlog.shares import Piece
 
 COLUMNS = (
     "topic", "queue", "offset", "timestamp", "born_timestamp", "value", "tags", "keys",

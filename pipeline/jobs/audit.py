@@ -28,8 +28,9 @@ from pipeline.frames.locate import Found
 from pipeline.jobs.committed import committed_index
 from pipeline.jobs.workers import Here, Workers
 from pipeline.options import LogOptions, log_at
-from pipeline.rawlog.plan import Piece, plan
-from pipeline.rawlog.read import bytes_of, located, slots_of
+from pipeline.rawlog.plan import plan
+from pipeline.rawlog.read import bytes_of, located
+from pipeline.rawlog.shares import Piece, slots_of
 
 CHUNK_ENTRIES = 10_000
 

@@ -27,8 +27,9 @@ from pipeline.jobs.counts import COLUMNS, count_batches, merged
 from pipeline.jobs.workers import Here, Workers
 from pipeline.options import LogOptions, log_at
 from pipeline.places import files_of
-from pipeline.rawlog.plan import Piece, plan
+from pipeline.rawlog.plan import plan
 from pipeline.rawlog.read import batches
+from pipeline.rawlog.shares import Piece
 from pipeline.sink.options import MARKS
 
 #: (topic, group) → queue → next offset

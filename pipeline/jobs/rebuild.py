@@ -29,8 +29,9 @@ from commitlog.records.record import HEADER_SIZE
 from pipeline.jobs.committed import only_committed
 from pipeline.jobs.workers import Here, Workers
 from pipeline.options import LogOptions, log_at
-from pipeline.rawlog.plan import Piece, plan
+from pipeline.rawlog.plan import plan
 from pipeline.rawlog.read import bytes_of, located
+from pipeline.rawlog.shares import Piece
 
 PIECE_BYTES = 8 << 20  # read at once: arrays stay in the cache, and results are small
 _SPECIAL = frozenset({SCHEDULE_TOPIC})

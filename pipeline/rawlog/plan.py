@@ -1,16 +1,17 @@
-"""Which bytes of which files make one task's piece of a log.
+"""Which bytes of which files make one task's share of a log.
 
     entries + index   slots (32 bytes each) name every entry: a piece is a run of slots of one file
     otherwise         a piece is a byte range of one file; it has the records that begin in it
     backup            the same, cut where the files of the node's log ended (backups.py)
 
-Pieces never cross a file, since no record does. Nothing is read here but names, sizes and slots.
+Pieces never cross a file, since no record does; a share may have several (shares.py). Nothing is
+read here but names, sizes and slots.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,51 +25,34 @@ from pipeline.frames.locate import SLOT
 from pipeline.options import LogOptions, OptionError
 from pipeline.places import files_of
 from pipeline.rawlog.backups import Backup, backup_at
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """One task's share.
-
-    Attributes:
-        path: the log file; `position`: address of its first byte; `size`: of the file.
-        begin, end: records that begin in these bytes of the file belong to the piece.
-        entries: the file holds entries of the replicated log, else plain records.
-        index: file with slots, "" to search; `first_slot`, `last_slot`: the piece's, end excluded.
-        url: where the files are, "" for this machine's own.
-    """
-
-    path: Path
-    position: int
-    size: int
-    begin: int
-    end: int
-    entries: bool
-    index: str = ""
-    first_slot: int = 0
-    last_slot: int = 0
-    url: str = ""
+from pipeline.rawlog.shares import Piece, shares
 
 
 def plan(options: LogOptions) -> list[Piece]:
-    """Raises StoreUsageError when `path` is neither store nor backup, or is open in a running
+    """The pieces of all shares, in the order of the log. Raises as `share_out` does."""
+    return [piece for share in share_out(options) for piece in share]
+
+
+def share_out(options: LogOptions) -> list[tuple[Piece, ...]]:
+    """Equal shares of the log, each with the pieces of one task, in the order of the log.
+
+    Raises StoreUsageError when `path` is neither store nor backup, or is open in a running
     node; OptionError when records are to be counted and there is no index to count by;
     BackupDamaged when the table of a backup is not as it was written.
     """
     files, path = files_of(options)
     backup = backup_at(files, path)
-    pieces = _of_store(options, files, path) if backup is None else _of_backup(options, backup)
-    return [replace(piece, url=options.url) for piece in pieces] if options.url else pieces
+    log = _of_store(options, files, path) if backup is None else _of_backup(options, backup)
+    log = [replace(piece, url=options.url) for piece in log]
+    return list(shares(log, options.partition_bytes, options.partition_records))
 
 
 def _of_backup(options: LogOptions, backup: Backup) -> list[Piece]:
     if options.partition_records:
         raise OptionError(_wants_index(backup.folder))
-    step = options.partition_bytes
     return [
-        Piece(part.path, part.position, part.end, begin, min(begin + step, part.end), True)
+        Piece(part.path, part.position, part.end, part.begin, part.end, True)
         for part in backup.parts(options.start_index, options.end_index)
-        for begin in range(part.begin, part.end, step)
     ]
 
 
@@ -79,13 +63,13 @@ def _of_store(options: LogOptions, files: FileSystem, path: Path) -> list[Piece]
         divided = min(
             (run.start for part in reader.parts if part.entries for run in part.runs), default=None
         )
-        pieces: list[Piece] = []
+        log: list[Piece] = []
         for part in reader.parts:
             for file, position, size in _files(part):
                 end = size if part.entries or divided is None else min(size, divided - position)
                 if end > 0:
-                    pieces += _of_file(options, files, part, file, position, size, end)
-    return pieces
+                    log += _of_file(options, files, part, file, position, size, end)
+    return log
 
 
 def _wants_index(place: Path) -> str:
@@ -131,18 +115,14 @@ def _of_file(
             return found
     if options.partition_records:
         raise OptionError(_wants_index(path))
-    step = options.partition_bytes
-    return [
-        Piece(path, position, size, begin, min(begin + step, end), part.entries)
-        for begin in range(0, end, step)
-    ]
+    return [Piece(path, position, size, 0, end, part.entries)]
 
 
 def _by_index(
     options: LogOptions, files: FileSystem, folder: Path, path: Path, position: int, size: int
 ) -> list[Piece] | None:
-    """Pieces cut at slots; None when the index does not name this file's entries in order."""
-    pieces: list[Piece] = []
+    """The file by slots; None when the index does not name this file's entries in order."""
+    found: list[Piece] = []
     next_at = position
     for name in files.list(folder):
         if not name.isdigit():
@@ -163,8 +143,12 @@ def _by_index(
             return None
         next_at = int(ends[-1])
         wanted = _wanted(options, mine["index"])
-        pieces += _cut(options, mine[wanted], first + wanted.start, index, path, position, size)
-    return pieces if next_at > position else None
+        if wanted.start < wanted.stop:
+            begin = int(mine["position"][wanted.start]) - position
+            end = int(ends[wanted.stop - 1]) - position
+            slots = first + wanted.start, first + wanted.stop
+            found.append(Piece(path, position, size, begin, end, True, str(index), *slots))
+    return found if next_at > position else None
 
 
 def _wanted(options: LogOptions, indexes: np.ndarray) -> slice:
@@ -174,34 +158,3 @@ def _wanted(options: LogOptions, indexes: np.ndarray) -> slice:
     if options.end_index >= 0:
         last = int(np.searchsorted(indexes, options.end_index))
     return slice(first, max(last, first))
-
-
-def _cut(
-    options: LogOptions,
-    rows: np.ndarray,
-    first_slot: int,
-    index: Path,
-    path: Path,
-    position: int,
-    size: int,
-) -> Iterator[Piece]:
-    """Runs of slots of about the wanted number of bytes, and of no more than so many records."""
-    most = options.partition_records or len(rows)
-    starts = rows["position"].astype(np.int64) - position
-    at = 0
-    while at < len(rows):
-        stop = int(np.searchsorted(starts, starts[at] + options.partition_bytes))
-        stop = min(max(stop, at + 1), at + most, len(rows))
-        end = int(starts[stop - 1] + rows["size"][stop - 1])
-        yield Piece(
-            path,
-            position,
-            size,
-            int(starts[at]),
-            end,
-            True,
-            str(index),
-            first_slot + at,
-            first_slot + stop,
-        )
-        at = stop

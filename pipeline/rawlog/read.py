@@ -17,10 +17,10 @@ from commitlog.records.record import BLANK_SIZE, HEADER_SIZE, MAGIC_BLANK, MAGIC
 from pipeline.frames.batch import ROWS_MAX, cut, record_batch, schema_of
 from pipeline.frames.fields import ENTRY, copied_at
 from pipeline.frames.head import Heads
-from pipeline.frames.locate import SLOT, Found, from_index, search
+from pipeline.frames.locate import Found, from_index, search
 from pipeline.options import LogOptions
-from pipeline.places import mapped, opened
-from pipeline.rawlog.plan import Piece
+from pipeline.places import mapped
+from pipeline.rawlog.shares import Piece, slots_of
 
 Mask = NDArray[np.bool_]
 
@@ -142,17 +142,6 @@ def _by_slots(piece: Piece, data: memoryview) -> Iterator[Found]:
     rows = slots_of(piece)
     for first in range(0, len(rows), SLOTS_COUNT):
         yield _checked(piece, data, rows[first : first + SLOTS_COUNT])
-
-
-def slots_of(piece: Piece) -> Any:
-    """The index's rows (`SLOT`) of a piece that was cut by it."""
-    count = piece.last_slot - piece.first_slot
-    at = piece.first_slot * SLOT.itemsize
-    if not piece.url:
-        return np.fromfile(piece.index, SLOT, count, offset=at)
-    found, _ = opened(piece.url)
-    with found.open_input_file(piece.index) as file:
-        return np.frombuffer(file.read_at(count * SLOT.itemsize, at), SLOT)
 
 
 def _checked(piece: Piece, data: memoryview, rows: Any) -> Found:

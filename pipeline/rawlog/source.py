@@ -5,7 +5,7 @@ Source: docs/spec/pipeline.md 3.4.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -15,16 +15,17 @@ from pyspark.sql.types import StructType
 
 from pipeline.frames.batch import schema_of
 from pipeline.options import LogOptions, log_options
-from pipeline.rawlog.plan import Piece, plan
+from pipeline.rawlog.plan import share_out
 from pipeline.rawlog.read import REPLICA, batches
+from pipeline.rawlog.shares import Piece
 
 
 class LogPartition(InputPartition):
-    """One piece; importable, so that it travels to workers by reference."""
+    """One task's share; importable, so that it travels to workers by reference."""
 
-    def __init__(self, piece: Piece) -> None:
-        super().__init__(piece.path.name)
-        self.piece = piece
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        super().__init__(pieces[0].path.name)
+        self.pieces = pieces
 
 
 class LogReader(DataSourceReader):
@@ -34,13 +35,13 @@ class LogReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        pieces = plan(self._options)
-        return [LogPartition(piece) for piece in pieces]
+        return [LogPartition(share) for share in share_out(self._options)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         if not isinstance(partition, LogPartition):
             return  # Spark makes one empty partition of a log without pieces
-        yield from batches(self._options, partition.piece)
+        for piece in partition.pieces:
+            yield from batches(self._options, piece)
 
 
 class LogSource(DataSource):

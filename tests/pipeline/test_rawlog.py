@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import shutil
+from collections.abc import Iterable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,12 @@ from commitlog.errors import StoreDamaged, StoreUsageError
 from commitlog.records.message import Message
 from commitlog.store.reader import StoreReader
 from commitlog.store.store import MessageStore
+from pipeline.bench import made
 from pipeline.options import LogOptions, OptionError, log_options
 from pipeline.rawlog import read
-from pipeline.rawlog.plan import plan
+from pipeline.rawlog.plan import plan, share_out
 from pipeline.rawlog.read import batches
+from pipeline.rawlog.shares import Piece
 
 from .jobs.stores import CONFIG
 
@@ -95,10 +99,47 @@ def test_records_across_windows_of_the_search(
 def test_records_of_a_piece_are_counted_by_the_index(count: int) -> None:
     options = LogOptions(DLEDGER, columns=COLUMNS, internal=True, partition_records=count)
     assert _found(_rows(options)) == _expected(DLEDGER)
-    sizes = [piece.last_slot - piece.first_slot for piece in plan(options)]
-    assert max(sizes) == count
+    sizes = [sum(piece.last_slot - piece.first_slot for piece in s) for s in share_out(options)]
+    assert max(sizes) <= count
+    assert max(sizes) - min(sizes) <= 1, "equal shares"
     bytes_first = LogOptions(DLEDGER, partition_bytes=1 << 10, partition_records=30)
     assert max(piece.last_slot - piece.first_slot for piece in plan(bytes_first)) < 30
+
+
+def _addresses(pieces: Iterable[Piece]) -> list[tuple[int, int]]:
+    return [(piece.position + piece.begin, piece.position + piece.end) for piece in pieces]
+
+
+@pytest.mark.parametrize("bytes_max", [100_000, 333_333, 1_000_000, 2_000_000, 1 << 30])
+@pytest.mark.parametrize("with_index", [True, False])
+def test_shares_are_equal_over_the_ends_of_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bytes_max: int, with_index: bool
+) -> None:
+    monkeypatch.setattr(made, "FILE_SIZE", 3 << 20)
+    made.make_log(tmp_path, 20_480)
+    if not with_index:
+        shutil.rmtree(tmp_path / "dledger-n0" / "index")
+    options = LogOptions(tmp_path, partition_bytes=bytes_max)
+    found = share_out(options)
+    sizes = [sum(piece.end - piece.begin for piece in share) for share in found]
+    assert len(found) == -(-sum(sizes) // bytes_max), "as few as can be"
+    assert max(sizes) - min(sizes) <= 2 * 400, "a record at each end"
+    if bytes_max >= 1_000_000:
+        assert any(len(share) > 1 for share in found), "one goes on in the next file"
+    bounds = _addresses(piece for share in found for piece in share)
+    assert bounds == sorted(bounds)
+    for (_, end), (begin, _) in pairwise(bounds):
+        assert begin == end or (begin % (3 << 20) == 0 and begin - end < 3 << 20)
+    if with_index:
+        slots = [n for p in plan(options) for n in range(p.first_slot, p.last_slot)]
+        assert slots == list(range(20_480))
+
+
+def test_a_record_longer_than_a_share(tmp_path: Path) -> None:
+    """The shares that it covers are left out."""
+    made.make_log(tmp_path, 4096, body_size=3000)
+    options = LogOptions(tmp_path, partition_bytes=1 << 10, end_index=5)
+    assert [share[0].last_slot for share in share_out(options)] == [1, 2, 3, 4, 5]
 
 
 def test_without_an_index_records_are_not_counted() -> None:
