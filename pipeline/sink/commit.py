@@ -22,6 +22,8 @@ between 2 and 4                             the later driver is led to the same 
                                             may have forgotten them, `OutcomeUnknown` or
                                             `ProducerForgotten` ends the query
 after 4                                     nothing is sent
+another stagingTopic, or no broker that     the query has no mark there. A row number of the batch
+keeps the mark is to be found               that is known to a broker ends it (`_refuse_begun`)
 a driver that was thought dead goes on      it has the same manifest, thus the same numbers; when a
                                             later batch has begun, it is refused. After a minute
                                             (LEASE_MS) it asks again before it sends more
@@ -141,7 +143,7 @@ async def commit(store: Store, query: str, batch: int, tasks: Sequence[Staged]) 
     the commit may be repeated.
     """
     record = await _record(store, Manifest(query, batch, store.now_ms(), tuple(tasks)))
-    claim = _Claim(store, query, batch, record)
+    claim = _Claim(store, query, batch, record, tasks)
     if not await claim.take():
         return Committed(claim.mark, None)
     manifest = await manifest_at(store, claim.mark.place)
@@ -187,8 +189,11 @@ class _Claim:
     `mark`: of the batch; `was_begun`: maybe some of the batch is published already.
     """
 
-    def __init__(self, store: Store, query: str, batch: int, record: bytes) -> None:
+    def __init__(
+        self, store: Store, query: str, batch: int, record: bytes, tasks: Sequence[Staged]
+    ) -> None:
         self._store, self._query, self._batch, self._record = store, query, batch, record
+        self._tasks = tasks
         self._asked_ms = 0
         self.mark: Mark
         self.was_begun = False
@@ -223,6 +228,8 @@ class _Claim:
                     "is gone from the log; nothing of the batch is in a topic: start with a new "
                     "checkpoint"
                 )
+            if mark is None or mark.batch < self._batch - 1:
+                await self._refuse_begun()
             mark = await self._store.remember(self._query, Mark(self._batch, place, False))
         else:
             self.was_begun = True
@@ -232,6 +239,37 @@ class _Claim:
                 f"from it (batch {mark.batch}); another run of the query goes on: stop one of them"
             )
         return mark
+
+    async def _refuse_begun(self) -> None:
+        """Raises OutcomeUnknown if rows of the batch are stored and no mark names their manifest.
+
+        Whoever publishes has stored the mark before, so it is elsewhere: the query had another
+        staging topic, or the broker that keeps the mark is not to be found. Other rows under the
+        same numbers would be dropped.
+        """
+        for task in self._tasks:
+            numbering = Numbering(self._query, task.partition, self._batch)
+            for name in task.rows:
+                queue = _queue_of(name)
+                following = await self._store.next_number(queue, numbering)
+                if following is None or following <= numbering.sequence(0):
+                    continue
+                mark = await self._store.remembered(self._query)
+                if mark is not None and mark.batch >= self._batch:
+                    return  # another driver has begun it meanwhile
+                raise OutcomeUnknown(
+                    f"some of batch {self._batch} of query {self._query} is in {name}, and the "
+                    "staging topic does not tell which of its rows: the query had another "
+                    "stagingTopic, or the broker that kept its mark is away; restore it, or take "
+                    "out the batch's rows by hand and start with a new checkpoint"
+                )
+
+
+def _queue_of(name: str) -> MessageQueue:
+    """Inverse of `attempt.queue_name`."""
+    topic, _, rest = name.partition("/")
+    broker, _, queue_id = rest.rpartition("/")
+    return MessageQueue(topic, broker, int(queue_id))
 
 
 async def _publish(store: Store, manifest: Manifest, claim: _Claim | None) -> bool:

@@ -118,6 +118,12 @@ class FakeCluster:
         self._keys.clear()
         self.epoch += 1
 
+    def move_staging(self) -> None:
+        """From now on the query stages in a topic that knows nothing of it."""
+        self.marks.clear()
+        self.decided.clear()
+        self._next = {p: n for p, n in self._next.items() if p[1] != STAGING}
+
     def _knows(self, producer: str, queue: MessageQueue) -> bool:
         return any(p == producer and q.broker_name == queue.broker_name for p, q in self._next)
 

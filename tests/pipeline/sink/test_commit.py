@@ -28,6 +28,7 @@ from cluster.protocol.batch import encode_numbered
 from cluster.protocol.json_body import MessageQueue
 from pipeline.sink import commit as commit_module
 from pipeline.sink import staged as staged_module
+from pipeline.sink.attempt import queue_name
 from pipeline.sink.commit import commit
 from pipeline.sink.numbering import Numbering
 from pipeline.sink.staged import Place, Staged, encode_frame
@@ -205,7 +206,8 @@ def tasks_of(
         ]
         body = encode_numbered(entries, prefix, numbering.sequence(0))
         frames.append(encode_frame(queue, Request(body, 2, 1)))
-    return [Staged(0, name, {}, (), b"".join(frames))]
+    rows = {queue_name(queue): 2 for queue in queues}
+    return [Staged(0, name, rows, (), b"".join(frames))]
 
 
 def whole(name: str) -> list[str]:
@@ -318,6 +320,32 @@ def test_an_index_is_believed_for_half_a_day(hours: int) -> None:
         assert rows_of(cluster) == whole("a")
     else:
         assert isinstance(again.error, ProducerForgotten)
+
+
+@pytest.mark.parametrize("queues", [HOME_FIRST, HOME_FIRST[::-1]])
+def test_another_staging_topic_in_the_middle_of_a_batch_ends_the_query(
+    queues: tuple[MessageQueue, ...],
+) -> None:
+    """A driver dies at each of its steps; the next one computes other rows and stages elsewhere."""
+    ends: set[type | None] = set()
+    for steps in range(steps_of_a_commit() + 1):
+        cluster = FakeCluster()
+        one = driver_of(cluster, "a", queues)
+        for _ in range(steps):
+            one.step()
+        one.kill()
+        before = rows_of(cluster)
+        cluster.move_staging()
+        two = driver_of(cluster, "b", queues)
+        while not two.is_over:
+            two.step()
+        ends.add(type(two.error) if two.error else None)
+        if two.error is None:
+            assert (before, rows_of(cluster)) == ([], whole("b")), f"{steps} steps"
+        else:
+            assert "stagingTopic" in str(two.error)
+            assert rows_of(cluster) == before
+    assert ends == {None, OutcomeUnknown}
 
 
 def test_an_older_batch_is_refused() -> None:
