@@ -26,6 +26,7 @@ _MAY_BE_ZERO = frozenset(
         "dispatch_delay",
         "drain_seconds",
         "reserved_hours",
+        "audit_days",
         "follower_grace_seconds",
     }
 )
@@ -202,6 +203,11 @@ class BrokerConfig:
     #: their age (RocketMQ: fileReservedTime, deleteWhen). The leader decides for the whole group.
     reserved_hours: int = 72
     delete_hours: tuple[int, ...] = (4,)
+    #: Entries of the audit log are kept for so many days, also when the log files that they were
+    #: written to are deleted; 0: as long as these files. The leader decides for the whole group.
+    audit_days: int = 90
+    #: Entries that are kept so have at most so many bytes together; the oldest go first.
+    audit_bytes_max: int = 1 << 20
     #: For so long no file is deleted that a live follower has not got yet. Afterwards it takes the
     #: broker's state and the files that are left: more waiting takes disk, less takes bandwidth.
     follower_grace_seconds: float = 600.0

@@ -243,7 +243,8 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
     )
     router.add_hot_paths(produce.sends, consume.pulls, consume.notices)
     for feature in (consume, delay, transactions, produce, pop, admin):
-        router.add(feature.handlers)
+        router.add(admin.audit.audited(feature.handlers))
+    router.denied.append(admin.audit.denied)
     living, notified, registrar = registering(
         environment, log, state, registry, leadership, consume, admin
     )

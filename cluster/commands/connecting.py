@@ -16,7 +16,9 @@ A secret is never an argument: arguments are seen by everybody on the machine.
 from __future__ import annotations
 
 import functools
+import getpass
 import os
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -29,6 +31,7 @@ import cluster
 from cluster.client import Client, ClientConfig
 from cluster.client.config import Tls, read_account
 from cluster.client.discovery import ENVIRONMENT_ADDRESS
+from cluster.client.routing.on_behalf import on_behalf
 from cluster.commands.errors import NOT_THERE, USAGE, CommandError, exit_code_of
 from cluster.commands.named_reaches import NamedReach, load_profiles
 from cluster.errors import ClusterError, NotDone, NotTrusted, TopicNotFound, Unauthorized
@@ -171,13 +174,23 @@ _OPTIONS = (
 )
 
 
+def _user() -> str:
+    """The user of this machine, for the audit log, in the ASCII that headers take."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # a container's number without a name
+        name = f"uid {os.getuid()}"
+    return ascii(f"{name}@{socket.gethostname()}")[1:-1]
+
+
 @asynccontextmanager
 async def connected(address: Reach | str | None) -> AsyncIterator[Client]:
     """A client, with errors that say which command to try."""
     reach = address if isinstance(address, Reach) else Reach(address)
     try:
-        async with cluster.connect(reach.address, reach.config()) as client:
-            yield client
+        with on_behalf("cli", _user()):
+            async with cluster.connect(reach.address, reach.config()) as client:
+                yield client
     except TopicNotFound as error:
         what = error.happened.partition(BETWEEN)[0]
         advice = "dledger topic list shows those that do"

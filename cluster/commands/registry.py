@@ -60,6 +60,7 @@ COMMANDS: dict[str, Lazy] = {
     "account": Lazy(
         "cluster.commands.accounts:account", "Create, alter, list, import and delete accounts."
     ),
+    "audit": Lazy("cluster.commands.audit:audit", "Changes and refusals: account, time, address."),
     "inspect": Lazy("cluster.commands.inspect:inspect", "Read a stopped node's files."),
     "import": Lazy("cluster.commands.move:import_", "A RocketMQ store becomes a local cluster."),
     "export": Lazy("cluster.commands.move:export", "A stopped node's store for RocketMQ."),

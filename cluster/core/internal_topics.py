@@ -48,7 +48,7 @@ from cluster.core.record_json import (
     why,
 )
 from cluster.core.request_modes import RequestMode
-from cluster.core.topics import ACCOUNTS_TOPIC, TopicConfig
+from cluster.core.topics import ACCOUNTS_TOPIC, AUDIT_TOPICS, TopicConfig
 from commitlog.records.places import QUEUE_ID_MAX
 
 TOPICS_TOPIC = "rmq_sys_dledger_topics"
@@ -76,6 +76,8 @@ STATE_TOPICS = frozenset(
         ACCOUNTS_TOPIC,
     }
 )
+OWN_TOPICS = STATE_TOPICS | AUDIT_TOPICS
+"""Topics that no client makes, changes, deletes, or sends to."""
 
 
 class StateRecordError(Exception):

@@ -24,6 +24,10 @@ FORBIDDEN_TO_CLIENTS = names.FORBIDDEN_TO_CLIENTS
 
 #: Its records hold secrets, so no client reads them (internal_topics.py).
 ACCOUNTS_TOPIC = "rmq_sys_dledger_accounts"
+#: Of the audit log, which administrators alone read (cluster/core/audit/entry.py).
+AUDIT_TOPIC = "rmq_sys_dledger_audit"
+AUDIT_KEPT_TOPIC = "rmq_sys_dledger_audit_kept"
+AUDIT_TOPICS = frozenset({AUDIT_TOPIC, AUDIT_KEPT_TOPIC})
 
 TOPIC_LENGTH_MAX = names.TOPIC_LENGTH_MAX
 GROUP_LENGTH_MAX = names.GROUP_LENGTH_MAX

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cluster.broker.admin.exports import Exports
 from cluster.core.apply import AppliedState
-from cluster.core.internal_topics import STATE_TOPICS
+from cluster.core.internal_topics import OWN_TOPICS
 from cluster.core.topics import TopicConfig
 from cluster.move.source import INTERNAL_TOPICS, Source, Survey
 from cluster.move.timer_check import write_timer_check
@@ -68,7 +68,7 @@ def _add_used_topics(state: AppliedState, survey: Survey) -> None:
     """Topics that have messages and no row, such as those built into the broker."""
     missing: dict[str, int] = {}
     for topic, queue_id in survey.queues:
-        if state.topics.get(topic) is None and topic not in INTERNAL_TOPICS | STATE_TOPICS:
+        if state.topics.get(topic) is None and topic not in INTERNAL_TOPICS | OWN_TOPICS:
             missing[topic] = max(missing.get(topic, 0), queue_id + 1)
     for name, queues in sorted(missing.items()):
         state.topics.put(TopicConfig(name, queues, queues), state.store_ms)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cluster.core.internal_topics import STATE_TOPICS
+from cluster.core.internal_topics import OWN_TOPICS
 from cluster.move.errors import MoveRefused, damaged
 from commitlog.errors import StoreLocked, StoreUsageError
 from commitlog.files.system import OS_FILES, FileSystem
@@ -20,7 +20,7 @@ from commitlog.store.reader import Item, StoreReader
 from dledger.replica.envelope import ENTRY_TOPIC, MEMBERS_TOPIC, NOOP_TOPIC
 
 LOCK_NAME = "lock"  # of a store's root (StoreLayout.lock), and of a node's folder in it
-INTERNAL_TOPICS = STATE_TOPICS | {NOOP_TOPIC, MEMBERS_TOPIC, ENTRY_TOPIC}
+INTERNAL_TOPICS = OWN_TOPICS | {NOOP_TOPIC, MEMBERS_TOPIC, ENTRY_TOPIC}
 
 
 @dataclass(slots=True)

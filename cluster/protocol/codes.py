@@ -17,6 +17,8 @@ int16 (the codes of pops travel in JSON headers only), so ours lie below 32768, 
     request  31017  LIST_WAITING              ext kind, begin, maxNum, brokerName; JSON body
     request  31018  CHANGE_ACCOUNTS           JSON body
     request  31019  LIST_ACCOUNTS             ext brokerName; JSON body
+    request  31020  LIST_AUDIT                ext before, after, sinceMs, …, brokerName; JSON body
+    request  31021  RECORD_ACTION             ext verb, target, command, brokerName; JSON body
     response 31901  NOT_LEADER                ext leader (address, may be absent), term
     response 31902  OUTCOME_UNKNOWN
     response 31903  SEQUENCE_GAP
@@ -166,6 +168,8 @@ class RequestCode(enum.IntEnum):
     LIST_WAITING = 31017
     CHANGE_ACCOUNTS = 31018
     LIST_ACCOUNTS = 31019
+    LIST_AUDIT = 31020
+    RECORD_ACTION = 31021
     POP_MESSAGE = 200050
     ACK_MESSAGE = 200051
     PEEK_MESSAGE = 200052

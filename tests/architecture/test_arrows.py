@@ -15,6 +15,7 @@ PURE = {
 }
 # Formats also need text: JSON headers, hex, addresses, hashes; still no clock, file or socket.
 FORMATS = PURE | {"binascii", "hashlib", "hmac", "base64", "ipaddress", "json", "orjson", "re"}
+FORMATS |= {"shlex"}  # commands as texts
 
 
 def top(module: str) -> str:

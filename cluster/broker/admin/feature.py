@@ -17,6 +17,8 @@ from cluster.broker.admin import (
 )
 from cluster.broker.admin.accounts import requests, rocketmq
 from cluster.broker.admin.accounts.changes import AccountChanges
+from cluster.broker.admin.audit import requests as audit_requests
+from cluster.broker.admin.audit.trail import AuditTrail
 from cluster.broker.admin.exports import Exports
 from cluster.broker.admin.figures import runtime
 from cluster.broker.admin.figures.daily_totals import DailyTotals
@@ -49,6 +51,7 @@ TABLES = (
     requests.ROUTES,
     rocketmq.ROUTES,
     asking.ROUTES,
+    audit_requests.ROUTES,
     connections.ROUTES,
     leader_requests.ROUTES,
     member_requests.ROUTES,
@@ -96,8 +99,7 @@ class Admin:
         clients_left: Callable[[Change], None],
     ) -> None:
         """See `Housekeeping` for `close_idle` and `clients_left`."""
-        config, owned = environment.config, environment.owned
-        now_ms = environment.clock.time_ms
+        config, owned, now_ms = environment.config, environment.owned, environment.clock.time_ms
         self.ports = AdminPorts(
             access=access,
             account_changes=leadership_parts.add(
@@ -128,6 +130,7 @@ class Admin:
             to_error=to_error,
             writer=writer,
         )
+        self.audit = AuditTrail(writer, leadership, node=config.node_id, now=owned.time)
         retention = leadership_parts.add(
             Retention(self.ports, environment.beginning, environment.files),
             Retention.leadership_ended,

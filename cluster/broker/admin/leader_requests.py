@@ -33,7 +33,8 @@ def transfer_leader(ports: AdminPorts, call: Call, request: TransferLeaderReques
             call.refuse(PlannedMove(f"the lead stays where it is: {error}"))
 
     # A log that is handed over takes no records any more: what consumers committed goes first.
-    ports.offsets.flush_all(lambda _: ports.log.transfer(target, moved))
+    flush = ports.offsets.flush_all
+    call.begun(lambda: flush(lambda _: ports.log.transfer(target, moved)))
 
 
 def _tell(ports: AdminPorts, call: Call) -> None:

@@ -51,13 +51,26 @@ def change_members(ports: AdminPorts, call: Call, request: ChangeMembersRequest)
     if kind is None:
         raise InvalidRequest(f"a change is one of {', '.join(_KINDS)}, not {request.kind[:40]}")
     node = NodeId(request.node)
+    if request.dry_run:
+        _show(ports, call, driver, kind, node)
+    else:
+        call.begun(lambda: _change(ports, call, driver, kind, node))
+
+
+def _show(ports: AdminPorts, call: Call, driver: Driver, kind: ChangeKind, node: NodeId) -> None:
+    """The group as it would be. Raises ClusterError."""
     try:
-        if request.dry_run:
-            after = changed(driver.members, driver.change_of(kind, node), driver.incarnations)
-            if isinstance(after, Reason):
-                raise change_refusal(after, None, None)
-            call.answer(0, body=orjson.dumps(_picture(ports, driver, after)))
-            return
+        after = changed(driver.members, driver.change_of(kind, node), driver.incarnations)
+        if isinstance(after, Reason):
+            raise change_refusal(after, None, None)
+    except MembershipRefused as refused:
+        raise _refusal(refused) from refused
+    call.answer(0, body=orjson.dumps(_picture(ports, driver, after)))
+
+
+def _change(ports: AdminPorts, call: Call, driver: Driver, kind: ChangeKind, node: NodeId) -> None:
+    """Raises ClusterError."""
+    try:
         driver.change(kind, node, lambda error: _done(ports, call, driver, error))
     except MembershipRefused as refused:
         raise _refusal(refused) from refused

@@ -9,14 +9,17 @@ each replica deletes                 when its own state at that address is on di
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 
+from cluster.broker.admin.audit.keeping import kept_records
 from cluster.broker.admin.ports import AdminPorts
 from cluster.broker.kernel.apply.log_beginning import LogBeginning
-from cluster.core.internal_topics import LogTrimmed
+from cluster.core.internal_topics import LogTrimmed, StateRecord
 from cluster.errors import ClusterError
 from commitlog.config import StoreConfig
+from commitlog.errors import StoreError
 from commitlog.files.system import FileSystem
 from commitlog.records.record import HEADER_SIZE
 from commitlog.recovery.retention import LogFile, disk_level, files_to_drop
@@ -24,6 +27,8 @@ from dledger.core.types import Index
 
 #: A follower that was not heard for longer is not waited for: it comes back by snapshot.
 LIVE_SECONDS_MAX = 10.0
+
+_log = logging.getLogger(__name__)
 
 
 class Retention:
@@ -65,9 +70,25 @@ class Retention:
 
         self._asked = position  # `done` may be called before the writer returns
         try:
-            self._ports.writer.write_to_free_space(LogTrimmed(position), done)
+            self._ports.writer.write_to_free_space(LogTrimmed(position), done, self._kept(position))
         except ClusterError:
             self._asked = 0  # there is more to do than that; the next look decides again
+
+    def _kept(self, position: int) -> list[StateRecord]:
+        """Entries of the audit log that would go too early."""
+        ports = self._ports
+        try:
+            return kept_records(
+                ports.config,
+                ports.derived,
+                ports.reader,
+                first=self.beginning.log.first_position,
+                position=position,
+                now_ms=ports.now_ms(),
+            )
+        except (ClusterError, StoreError) as error:
+            _log.error("audit entries below address %d are not kept: %s", position, error)
+            return []
 
     def _expired(self) -> int:
         """Where the log begins when all files have gone that may, by age and disk."""

@@ -14,7 +14,7 @@ from cluster.broker.kernel.events.leadership import Serving
 from cluster.broker.kernel.net.requests import Call, Handler, Who, fields, nothing
 from cluster.broker.registration import Registered
 from cluster.core.access.needs import ACCOUNT
-from cluster.core.internal_topics import STATE_TOPICS
+from cluster.core.internal_topics import OWN_TOPICS
 from cluster.core.topics import DEFAULT_TOPIC
 from cluster.errors import ServerError, TopicNotFound
 from cluster.protocol.codes import RequestCode
@@ -46,7 +46,7 @@ def registered(ports: AdminPorts) -> Registered | None:
             row.order,
         )
         for row in ports.state.topics
-        if row.name not in STATE_TOPICS and (row.name != DEFAULT_TOPIC or config.auto_create_topics)
+        if row.name not in OWN_TOPICS and (row.name != DEFAULT_TOPIC or config.auto_create_topics)
     ]
     broker_id = LEADER_ID if leadership.leads else _place(ports, config.node_id)
     return Registered(broker_id, leadership.term, ports.leader_address(), topics)

@@ -11,7 +11,7 @@ from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
 from cluster.broker.kernel.read.topic_checks import find_topic
 from cluster.broker.kernel.write.acknowledging import check_attribute
 from cluster.core.access.needs import ADMIN, Needs, to_know
-from cluster.core.internal_topics import STATE_TOPICS, TopicsChanged
+from cluster.core.internal_topics import OWN_TOPICS, TopicsChanged
 from cluster.core.pop.names import retry_topics_of
 from cluster.core.statistics import TOPIC_PUT_NUMS
 from cluster.core.topics import (
@@ -152,7 +152,7 @@ def _check(config: TopicConfig) -> None:
     wrong = topic_name_error(config.name) or attribute_error(config.attributes)
     if wrong is not None:
         raise InvalidRequest(wrong)
-    if config.name in STATE_TOPICS:
+    if config.name in OWN_TOPICS:
         raise Unauthorized(f"the topic {config.name} is the broker's own; name another one")
     for number in (config.read_queues, config.write_queues):
         if not 0 <= number <= QUEUES_MAX:
@@ -177,7 +177,7 @@ def delete_topic(ports: AdminPorts, call: Call, request: TopicRequest) -> None:
     exists = ports.state.topics.get(request.topic) is not None
     if wrong is not None and not exists and not is_pop_retry(request.topic):
         raise InvalidRequest(wrong)
-    if request.topic in STATE_TOPICS:
+    if request.topic in OWN_TOPICS:
         raise Unauthorized(f"the topic {request.topic} is the broker's own; name another one")
     state = ports.state
     groups = {str(row["groupName"]) for row in state.groups}

@@ -20,7 +20,7 @@ from cluster.broker.delay.outcomes import OutcomeWriter, begin_all
 from cluster.broker.kernel.read.reader import RecordReader
 from cluster.core.delay.copies import Pieces, read_pieces
 from cluster.core.delay.folds import DEFERRED_TOPICS, OUTCOMES_TOPIC, real_place
-from cluster.core.internal_topics import STATE_TOPICS
+from cluster.core.internal_topics import OWN_TOPICS
 from cluster.core.topics import FORBIDDEN_TO_CLIENTS
 from cluster.errors import ClusterError
 from commitlog.errors import StoreError
@@ -37,7 +37,7 @@ BUSY_SECONDS = 0.05
 #: What cannot be read is tried again after so long (RocketMQ: 10 s).
 UNREADABLE_SECONDS = 10.0
 
-_NOT_TARGETS = FORBIDDEN_TO_CLIENTS | STATE_TOPICS | {OUTCOMES_TOPIC}
+_NOT_TARGETS = FORBIDDEN_TO_CLIENTS | OWN_TOPICS | {OUTCOMES_TOPIC}
 _DEFERRED = frozenset(topic.decode() for topic in DEFERRED_TOPICS)
 _log = logging.getLogger(__name__)
 

@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Mapping
 
 from cluster.client.routing.client_instance import ClientInstance
+from cluster.client.routing.on_behalf import told
 from cluster.client.routing.retry_rules import Action, rule_for
 from cluster.errors import ClusterError, ConnectionLost, Outcome
 from cluster.protocol.frames import Frame
@@ -41,7 +42,9 @@ async def ask_leader(
     """
     connection = await instance.leaders.connection(broker_name, topic, look=look)
     try:
-        return await connection.ask(code, ext, body, time_limit=instance.config.request_timeout)
+        return await connection.ask(
+            code, told(ext), body, time_limit=instance.config.request_timeout
+        )
     except ConnectionLost:  # or no answer in time
         instance.leaders.suspect(broker_name, connection.address)
         raise

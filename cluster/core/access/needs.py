@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from cluster.core.topics import ACCOUNTS_TOPIC, DLQ_PREFIX, RETRY_PREFIX
+from cluster.core.topics import ACCOUNTS_TOPIC, AUDIT_TOPICS, DLQ_PREFIX, RETRY_PREFIX
 
 
 class Needs(NamedTuple):
@@ -60,6 +60,8 @@ def to_consume(topic: str, group: str | None = None) -> Needs:
     groups = () if group is None else (group,)
     if topic == ACCOUNTS_TOPIC:
         return Needs(groups=groups, secret=True)
+    if topic in AUDIT_TOPICS:
+        return Needs(groups=groups, admin=True)
     if owner is not None:
         return Needs(groups=groups if owner in groups else (owner, *groups))
     return Needs(consume=(topic,), groups=groups)

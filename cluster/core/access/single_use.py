@@ -73,7 +73,7 @@ REPEATABLE: Final = frozenset(
         Code.GET_TOPICS_BY_CLUSTER, Code.GET_NAMESRV_CONFIG,
         Code.FETCH_LOG_RANGE, Code.FETCH_QUEUE_RANGE, Code.LIST_MEMBERS,
         Code.LIST_ACCOUNTS, Code.AUTH_GET_USER, Code.AUTH_LIST_USER, Code.AUTH_GET_ACL,
-        Code.AUTH_LIST_ACL,
+        Code.AUTH_LIST_ACL, Code.LIST_AUDIT,
     }
 )  # fmt: skip
 """A repeat of these changes nothing that the first did not change. Every other code, a new one

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from cluster.core.pop.handles import Handle
+from cluster.core.topics import ACCOUNTS_TOPIC
 from cluster.protocol.codes import RequestCode as Code
 from cluster.protocol.headers import SendBackRequest, encode
 from cluster.protocol.offset_id import encode_offset_id
@@ -564,6 +565,8 @@ of_user(3009, "an ACL", lambda name, _: Ask({"subject": f"User:{name}"}))
 of_user(3010, "ACLs", lambda name, _: Ask({"subjectFilter": name}))
 of_user(31018, "change accounts", lambda name, _: Ask(body=body(delete=[name])))
 of_user(31019, "list accounts", lambda *_: Ask())
+always(31020, "the audit log", {"maxNum": 1})
+always(31021, "record an action", {"verb": "dlq resend", "target": "group a"})
 
 
 @attempt(309, "let a member consume secrets")
@@ -574,7 +577,8 @@ async def _consume_accounts(world: World) -> Ask:
     (index,) = (
         at
         for at in map(Index, range(1, store.last.index + 1))
-        if f'"{name}"'.encode() in bytes(store.entry(at).body)
+        if f'"{name}"'.encode() in (logged := bytes(store.entry(at).body))
+        and ACCOUNTS_TOPIC.encode() in logged
     )
     message = encode_offset_id("127.0.0.1", 1, reader.place(index).position)
     return Ask({"consumerGroup": GROUP, "clientId": VICTIM, "msgId": message})

@@ -167,6 +167,8 @@ code    what it asks for                   anon none else read write full admin 
 31017   messages that wait                  -    -    -    -    -     -    +     shown
 31018   change accounts                     -    -    -    -    -     -    +     state
 31019   list accounts                       -    -    -    -    -     -    +     shown
+31020   the audit log                       -    -    -    -    -     -    +     shown
+31021   record an action                    -    -    -    -    -     -    +     state
 
 11      one's group, another topic          -    -    -    -    -     -    +     shown
 11      one's topic, another group          -    -    -    -    -     -    +     shown

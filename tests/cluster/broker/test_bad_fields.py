@@ -22,6 +22,7 @@ from cluster.protocol.account_headers import (
     ListUsersRequest,
     UserRequest,
 )
+from cluster.protocol.audit_headers import ListAuditRequest, RecordActionRequest
 from cluster.protocol.codes import RequestCode as Code
 from cluster.protocol.fields import encode
 from cluster.protocol.frames import Frame
@@ -81,6 +82,8 @@ VALID: dict[int, Any] = {
     Code.VERIFY_LOG: VerifyLogRequest(0, 4),
     Code.LIST_WAITING: ListWaitingRequest("delayed"),
     Code.LIST_ACCOUNTS: ListAccountsRequest(),
+    Code.LIST_AUDIT: ListAuditRequest(1, before=7),
+    Code.RECORD_ACTION: RecordActionRequest("dlq resend", "group CG"),
     Code.AUTH_DELETE_USER: UserRequest("nobody"),
     Code.AUTH_GET_USER: UserRequest("nobody"),
     Code.AUTH_LIST_USER: ListUsersRequest("nobody"),

@@ -27,6 +27,9 @@ ENDED = "dead with its epoch: `SendPath.invalidate`, `Cursors.drop`"
 OUTLIVES = {
     "AppliedState": LOG,
     "AccountTable": LOG,
+    "AuditTrail": "counts refusals of this node",
+    "InFront": "set while one step of a request runs",
+    "Rate": "of `AuditTrail`: refusals of this node",
     "Access": "accounts of this node's file and of the log, whoever leads",
     "SignatureWindow": "signatures that this node has seen, whoever leads",
     "SealTime": "this node's clock",

@@ -165,15 +165,18 @@ def _commit(
     """Log offsets of one topic and go on when every reader sees them."""
     offsets = ports.offsets
 
+    def commit() -> None:
+        for queue, offset in table.items():
+            offsets.commit(group, topic, queue, offset)
+        offsets.flushed(group, logged)
+
     def logged(error: Exception | None) -> None:
         if error is not None:
             call.refuse(error)
         else:
             call.guarded(then)
 
-    for queue, offset in table.items():
-        offsets.commit(group, topic, queue, offset)
-    offsets.flushed(group, logged)
+    call.begun(commit)
 
 
 ROUTES: dict[int, Handler[AdminPorts, Any]] = {

@@ -22,7 +22,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from cluster.core.access.needs import Needs
 from cluster.core.access.rules import NOBODY, Caller
-from cluster.errors import ClusterError
+from cluster.errors import ClusterError, Unauthorized
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.fields import decode
 from cluster.protocol.frames import EMPTY, Frame, refusal, response
@@ -69,6 +69,9 @@ class Routing(Protocol):
         """Call `then` when this replica shows everything that was acknowledged before now."""
         ...
 
+    #: Told of each request that was refused for its account, signature or rights.
+    denied: list[Callable[[Call, Unauthorized], None]]
+
     def ask_again(self, connection: Any, frame: Frame) -> None:
         """Ask the next leader: a leadership ended before it served the request."""
         ...
@@ -103,6 +106,13 @@ class Call(NamedTuple):
 
     def refuse(self, error: Exception) -> None:
         """Tell the client about an error."""
+        if isinstance(error, Unauthorized):
+            for told in self.router.denied:
+                told(self, error)
+        self.answer_error(error)
+
+    def answer_error(self, error: Exception) -> None:
+        """The answer of `refuse`."""
         if not self.frame.is_oneway and not self.client.closed:
             self.client.answer(refusal(self.frame, self.router.to_error(error)))
 
@@ -143,6 +153,13 @@ class Call(NamedTuple):
     def later(self, seconds: float, step: Callable[[], object]) -> None:
         """Run a step of this request in so many seconds."""
         self.router.owned.call_later(seconds, self.guarded, step)
+
+    def begun(self, step: Callable[[], object]) -> None:
+        """Run a step that is no record of the log, behind the request's audit entry.
+
+        A call that is not audited has none.
+        """
+        self.guarded(step)
 
     def done(self, error: Exception | None) -> None:
         """As a callback: success without fields, or the error."""

@@ -38,6 +38,7 @@ from cluster.errors import (
     PlannedMove,
     RequestNotSupported,
     ServiceNotAvailable,
+    Unauthorized,
 )
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import Frame
@@ -86,7 +87,7 @@ class Router:
             links, leadership, sends=self.sends, again=self.again, stops=lambda: bool(self.leaving)
         )
         self.announcements = Announcements(links, leadership, self.again)
-        self.requests = 0
+        self.requests, self.denied = 0, list[Callable[[Call, Unauthorized], None]]()
         #: Connections of clients that are still to be told to connect again; see node.py.
         self.leaving: set[ClientConnection] = set()
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from cluster.broker.kernel.write.acknowledging import is_early
 from cluster.broker.kernel.write.dedup import NOBODY
-from cluster.core.internal_topics import STATE_TOPICS
+from cluster.core.internal_topics import OWN_TOPICS
 from cluster.core.numbers import stream_of
 from cluster.core.queue_offsets import LeaderQueueOffsets
 from cluster.core.topics import (
@@ -89,7 +89,7 @@ def check_name(template: SendTemplate) -> None:
     wrong = topic_name_error(topic)
     if wrong is not None:
         raise InvalidRequest(wrong)
-    if topic in FORBIDDEN_TO_CLIENTS or topic in STATE_TOPICS or topic.startswith(SYSTEM_PREFIX):
+    if topic in FORBIDDEN_TO_CLIENTS or topic in OWN_TOPICS or topic.startswith(SYSTEM_PREFIX):
         raise Unauthorized(f"the topic {topic} is the system's own; send to another one")
     kind = template.sys_flag & TRANSACTION_MASK
     if kind == TRANSACTION_PREPARED and template.is_batch:

@@ -7,9 +7,10 @@ Auto-creation lives here too: sends to a topic that does not exist wait until it
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from cluster.broker.kernel.write.appender import Appender
+from cluster.broker.kernel.write.in_front import InFront
 from cluster.broker.kernel.write.own_records import Done, OwnRecords, WhenDispatched
 from cluster.core.internal_topics import (
     GroupsChanged,
@@ -45,6 +46,7 @@ class StateWriter:
         self._creating: dict[str, _Creation] = {}
         self._groups_creating: dict[str, _Creation] = {}
         self.waiting = 0
+        self.in_front = InFront()
 
     def write(self, change: StateChange, done: Done, *before: StateChange) -> None:
         """Log one change; `done(None)` when every reader here sees it.
@@ -54,6 +56,10 @@ class StateWriter:
         Raises QueueFull, and InvalidRequest for one that a replica could not apply.
         """
         records = [self._record(one) for one in (*before, change)]
+        self.write_records([*self.in_front.take(), *records], done)
+
+    def write_records(self, records: Sequence[StateRecord], done: Done) -> None:
+        """Log records that are right for sure; `done` is told as by `write`. Raises QueueFull."""
         if not self._appender.has_capacity(sum(len(record.body) for record in records)):
             raise QueueFull("the broker has more in flight than its limit; pause, then retry")
         batch = self._appender.open()
@@ -90,10 +96,15 @@ class StateWriter:
             )
         return record
 
-    def write_to_free_space(self, change: StateChange, done: Done) -> None:
-        """As `write`, at once and alone, and not refused by a full disk: it leads to space (L5)."""
+    def write_to_free_space(
+        self, change: StateChange, done: Done, in_front: Sequence[StateRecord] = ()
+    ) -> None:
+        """As `write`, at once and alone, and not refused by a full disk: it leads to space (L5).
+
+        `in_front`: records that are written again, since their files go.
+        """
         self._appender.flush()
-        self.write(change, done)
+        self.write_records([*in_front, self._record(change)], done)
         self._appender.open().frees_space = True
         self._appender.flush()
 

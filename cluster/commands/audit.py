@@ -1,0 +1,126 @@
+"""`dledger audit`: changes and refusals, with their accounts and addresses."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+import click
+
+from cluster.client import Client
+from cluster.client.admin.audit import audit_page
+from cluster.client.routing.client_instance import ClientInstance
+from cluster.commands.connecting import Reach, address_option, connected
+from cluster.commands.moments import EXAMPLES, moment, time_of
+from cluster.commands.output import emit, output_option, table, to_json
+from cluster.commands.watching import WATCH_SECONDS, passing
+from cluster.core.audit.entry import OUTCOMES
+from cluster.errors import ClusterError
+
+PAGE = 200
+COLUMNS = ("at", "account", "verb", "target", "outcome", "via", "address")
+_SEVERAL = ("broker", *COLUMNS)
+
+
+@click.command("audit")
+@click.option(
+    *("-n", "--count"),
+    type=click.IntRange(1, 10_000),
+    default=50,
+    show_default=True,
+    help="At most so many, the newest ones.",
+)
+@click.option("--since", callback=moment, help=f"Of that time or later: {EXAMPLES}.")
+@click.option("--by", help="Only of this account (access key).")
+@click.option("--target", help="Only with this text in the target, as `topic orders`.")
+@click.option("--outcome", type=click.Choice(OUTCOMES), help="Only those that ended so.")
+@click.option("-f", "--follow", is_flag=True, help="Go on with those that come, until Ctrl-C.")
+@address_option
+@output_option
+def audit(
+    count: int,
+    since: int | None,
+    by: str | None,
+    target: str | None,
+    outcome: str | None,
+    follow: bool,
+    address: Reach,
+    output: str,
+) -> None:
+    """Changes and refusals, each with its account, time and address; the newest come last.
+
+    Needs an administrator's account where there are accounts. -o json shows the parameters, the
+    reason of a refusal, and the command that does the same.
+    """
+    filters = {"since_ms": since, "account": by, "target": target, "outcome": outcome}
+    asyncio.run(_show(count, filters, follow, address, output))
+
+
+async def _show(
+    count: int, filters: dict[str, Any], follow: bool, address: Reach, output: str
+) -> None:
+    async with connected(address) as client:
+        names = sorted(await client.instance.routes.registered())
+        found = [await _newest(client.instance, name, count, filters) for name in names]
+        rows = [_shown(row) for row in heapq.merge(*found, key=lambda row: row["at_ms"])][-count:]
+        columns = _SEVERAL if len(names) > 1 else COLUMNS
+        if not follow:
+            emit(rows, output, columns)
+            return
+        emit(rows, "jsonl" if output == "json" else output, columns)
+        last = {
+            name: max((row["number"] for row in rows), default=-1)
+            for name, rows in zip(names, found, strict=True)
+        }
+        async with aclosing(_coming(client, last, filters)) as coming:
+            async for row in coming:
+                _print(_shown(row), output, columns)
+
+
+async def _newest(
+    instance: ClientInstance, broker: str, count: int, filters: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """The newest of a broker name, the oldest of them first."""
+    rows: list[dict[str, Any]] = []
+    before: int | None = None
+    while len(rows) < count:
+        number = min(count - len(rows), PAGE)
+        page = await audit_page(instance, broker, count=number, before=before, **filters)
+        rows += page.rows
+        before = page.following
+        if before is None:
+            break
+    return rows[::-1]
+
+
+async def _coming(
+    client: Client, last: dict[str, int], filters: dict[str, Any]
+) -> AsyncGenerator[dict[str, Any]]:
+    """Entries that are written from now on; also when the leader moves."""
+    while True:  # until Ctrl-C
+        await asyncio.sleep(WATCH_SECONDS)
+        for broker, after in last.items():
+            try:
+                page = await audit_page(client.instance, broker, count=PAGE, after=after, **filters)
+            except ClusterError as error:
+                click.echo(passing(error), err=True)
+                continue
+            for row in page.rows:
+                yield row
+            seen = [page.following or after, *(row["number"] for row in page.rows)]
+            last[broker] = max(seen)
+
+
+def _print(row: dict[str, Any], output: str, columns: tuple[str, ...]) -> None:
+    if output == "table":
+        _, line = table([row], columns).splitlines()
+        click.echo(line)
+    else:
+        click.echo(to_json(row))
+
+
+def _shown(row: dict[str, Any]) -> dict[str, Any]:
+    return {"at": time_of(row["at_ms"]), **row}
