@@ -109,6 +109,13 @@ LOG_OF = '''
         return made
 '''
 
+ELECTION_EXTRA = '''
+    @property
+    def node(self) -> ReplicatedNode[list[Any], list[Any]]:
+        """For its status, its members and reads of one's own."""
+        return ReplicatedNode.of(self._thread, self._inner.node)
+'''
+
 LIFE = names("start close")
 NODE_HEAD = '''"""A state machine on a node, and its log, for code without an event loop.
 
@@ -161,6 +168,7 @@ from typing import Any, Generic, TypeVar
 
 from dledger.blocking.lifetime import Lifetime
 from dledger.blocking.loop_thread import Iterating, LoopThread
+from dledger.blocking.node import ReplicatedNode
 from dledger.blocking.replicated_object import ReplicatedObject
 from dledger.config import RaftConfig
 from dledger.machine.node import Consistency
@@ -243,6 +251,8 @@ MODULES: dict[str, tuple[str, tuple[Class, ...]]] = {
                 "LeaderElection",
                 "dledger/objects/election.py",
                 names("campaign leader"),
+                LIFE,
+                ELECTION_EXTRA,
                 waits=names("campaign"),
             ),
             Class(

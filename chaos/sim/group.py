@@ -9,7 +9,7 @@ File and roster are the shipping ones; only the body is not a RocketMQ message h
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from chaos.sim.disk import SimDisk
 from chaos.sim.network import Pipe
@@ -24,7 +24,7 @@ from dledger.membership.handshake import Member
 from dledger.membership.incarnations import KnownPeers
 from dledger.membership.members import decode_configuration, encode_configuration
 from dledger.membership.roster import ANSWER_TYPES, NodeIncarnation, Roster
-from dledger.wire.frames import FrameDecoder, FrameType
+from dledger.wire.frames import Frame, FrameDecoder, FrameType
 
 _HEAD = struct.Struct(">2sHIq")
 _MAGIC = b"CF"
@@ -59,6 +59,16 @@ def decoder_of(decoders: Decoders, pipe: Pipe) -> FrameDecoder:
     decoder = FrameDecoder()
     decoders[pipe] = (pipe.epoch, decoder)
     return decoder
+
+
+def frames_of(decoder: FrameDecoder, data: bytes) -> Iterator[Frame]:
+    """Whole frames after `data` came, in pieces of the decoder's buffer. Raises MalformedFrame."""
+    while data:
+        buffer = decoder.get_buffer()
+        size = min(len(buffer), len(data))
+        buffer[:size] = data[:size]
+        data = data[size:]
+        yield from decoder.frames(size)
 
 
 class SimGroup:

@@ -14,7 +14,8 @@ from typing import Any
 
 from chaos.sim import states
 from chaos.sim.disk import CutPolicy, PowerCut, SimDisk
-from chaos.sim.group import NOTHING, Decoders, SimGroup, core_config, decoder_of
+from chaos.sim.duty import NodeDuty
+from chaos.sim.group import NOTHING, Decoders, SimGroup, core_config, decoder_of, frames_of
 from chaos.sim.machine import STAMP_AT, Machine, noop_body
 from chaos.sim.machine_clock import MachineClock
 from chaos.sim.network import Network, Pipe
@@ -50,6 +51,7 @@ class SimNode(MachineClock):
         stuck: sync tasks that wait for a hung disk, None while it is not hung.
         trims: its log's beginning may be deleted.
         draw_incarnation: see `open_storage`; None where no small file is ever lost.
+        duties: work beside the replica (duty.py); added before the first start.
     """
 
     recover, noop_body = staticmethod(states.recover), staticmethod(noop_body)
@@ -93,6 +95,7 @@ class SimNode(MachineClock):
         self.used = self.trims = False
         self.draw_incarnation: Callable[[], int] | None = None
         self.mend: RepairSettings | None = None
+        self.duties: list[NodeDuty] = []
         self._names = [NodeId(f"n{number}") for number in range(self.machines)]
         self._numbers = {name: number for number, name in enumerate(self._names)}
         log, first = options.log, self._names[: options.nodes]
@@ -117,9 +120,15 @@ class SimNode(MachineClock):
     # -- life --------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Recover from the disk and come up, or stay down with `refused` set."""
-        if self.up:
-            return
+        """Come up if it is down, or stay down with `refused` set."""
+        if not self.up:
+            self._start_process()
+        for duty in self.duties:
+            duty.started()
+
+    def _start_process(self) -> None:
+        for duty in self.duties:
+            duty.starting()
         self.boot += 1
         self.refused = ""
         self.disk.now = self.scheduler.now
@@ -173,8 +182,7 @@ class SimNode(MachineClock):
         self.boot += 1
         was_up = self.up
         self._saved = self.machine or self._saved
-        self.replica = self.storage = self.machine = None
-        self.backlog = None
+        self.replica = self.storage = self.machine = self.backlog = None
         self._timer_at = NEVER
         self._decoders.clear()
         self._syncing.clear()
@@ -236,16 +244,14 @@ class SimNode(MachineClock):
 
     def resume(self) -> None:
         """SIGCONT: all that waited happens now."""
-        backlog, self.backlog = self.backlog, None
-        boot = self.boot
+        boot, backlog, self.backlog = self.boot, self.backlog, None
         for action, arguments in backlog or ():
             if self.boot != boot:
                 return
             self.step(action, *arguments)
 
     def hang_disk(self) -> None:
-        if self.stuck is None:
-            self.stuck = []
+        self.stuck = self.stuck or []
 
     def free_disk(self) -> None:
         stuck, self.stuck = self.stuck, None
@@ -277,10 +283,7 @@ class SimNode(MachineClock):
         self.observer.stepped(self)
 
     def _set_timer(self) -> None:
-        replica = self.replica
-        if replica is None:
-            return
-        deadline = replica.deadline()
+        deadline = NEVER if self.replica is None else self.replica.deadline()
         if deadline == NEVER:
             return
         when = (deadline - self._offset) / self._rate + 1e-9
@@ -289,9 +292,8 @@ class SimNode(MachineClock):
             self.scheduler.at(when, self._timer, (self.boot, when))
 
     def _timer(self, set_for: tuple[int, float]) -> None:
-        boot, when = set_for
         replica = self.replica
-        if boot != self.boot or when != self._timer_at or replica is None:
+        if set_for != (self.boot, self._timer_at) or replica is None:
             return
         self._timer_at = NEVER
         if replica.deadline() > self.now:
@@ -319,9 +321,9 @@ class SimNode(MachineClock):
             self.group.roster.follow(configuration)
 
     def start_sync(self, work: SyncWork) -> None:
-        """`Ports.start_sync`: schedules a sync of all bytes written so far, after the disk's
-        delay.
-        """
+        """`Ports.start_sync`: sync all bytes written so far, after the disk's delay."""
+        for duty in self.duties:
+            duty.sync_begins(work)
         disk, random = self.options.disk, self.random
         delay = disk.sync * self.slow * (0.5 + random.random())
         if disk.tail and random.random() < disk.tail:
@@ -355,8 +357,12 @@ class SimNode(MachineClock):
         self.step(self._sync_ended, work, error)
 
     def _sync_ended(self, work: SyncWork, error: OSError | None) -> None:
+        for duty in self.duties:
+            duty.sync_ended(work, error)
         if self.replica is not None:
             self.replica.sync_done(work, error, self.now)
+        for duty in self.duties:
+            duty.sync_handled(work)
 
     # -- network -----------------------------------------------------------------------------
 
@@ -373,18 +379,12 @@ class SimNode(MachineClock):
         unheard = NOTHING if self.group is None else self.group.unheard(self.others[pipe.source]())
         if unheard is None:
             return
-        rest, whole = frame, False
+        whole = False
         try:
-            while rest:
-                room = decoder.get_buffer()
-                part = rest[: len(room)]
-                size = len(part)
-                room[:size] = part
-                rest = rest[size:]
-                for found in decoder.frames(size):
-                    whole = True
-                    if found.type not in unheard:
-                        replica.receive(decode(found, sender), self.now)
+            for found in frames_of(decoder, frame):
+                whole = True
+                if found.type not in unheard:
+                    replica.receive(decode(found, sender), self.now)
             if not whole and network.options.datagram:
                 raise MalformedFrame("a datagram has nothing to do with the one behind it")
         except (MalformedFrame, RangeRejected):

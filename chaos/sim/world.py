@@ -23,6 +23,7 @@ from chaos.sim.clients import Appender, ClientEnvironment, open_clients
 from chaos.sim.clocks import Clocks, that_try_leases
 from chaos.sim.course import FROM_SEED, Begun, Course
 from chaos.sim.disk import CutPolicy
+from chaos.sim.disk_duty import DiskDuty
 from chaos.sim.former_processes import FormerProcesses
 from chaos.sim.members import SPARES, Churn, MemberWatch, hello_member, with_members
 from chaos.sim.nemesis import Nemesis
@@ -31,7 +32,7 @@ from chaos.sim.node import SimNode
 from chaos.sim.observer import describe
 from chaos.sim.profile import USUAL, Profile
 from chaos.sim.random_nemesis import KINDS, RandomNemesis
-from chaos.sim.repairing import RepairingNode, RepairingWatchedNode
+from chaos.sim.repair_duty import SELDOM, SETTINGS, RepairDuty
 from chaos.sim.scheduler import Scheduler
 from chaos.sim.scripted_nemesis import ScriptedNemesis
 from chaos.sim.service import NodeService
@@ -39,20 +40,12 @@ from chaos.sim.swarm import SwarmOptions
 from chaos.sim.trace import Trace
 from chaos.sim.trimming import Trimmer
 from chaos.sim.watch import Violated, Watch
-from chaos.sim.watched import WatchedNode
 from dledger.core.types import NodeId
 
 #: Virtual seconds that a healed cluster may take to elect, answer everybody and become equal.
 LIVENESS_MAX = 20.0
 STEP = 0.25
 LOSE_ALL = CutPolicy(sector_kept=0.0, name_kept=0.0)
-#: By whether nodes look at their disks, and whether they mend their logs.
-NODE_TYPES = {
-    (False, False): SimNode,
-    (True, False): WatchedNode,
-    (False, True): RepairingNode,
-    (True, True): RepairingWatchedNode,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +76,15 @@ class RunResult:
     begun: tuple[Begun, ...] = ()
 
 
+def _add_duties(nodes: list[SimNode], profile: Profile) -> None:
+    for node in nodes:
+        if profile.sick_disks:
+            node.duties.append(DiskDuty(node))
+        if profile.repair:
+            settings = SELDOM if profile.sick_disks else SETTINGS
+            node.duties.append(RepairDuty(node, settings))
+
+
 class World:
     """Builds and runs one seed. With `story`, its trace also keeps lines for a reader."""
 
@@ -109,9 +111,8 @@ class World:
         self.scheduler = Scheduler()
         self.trace = Trace(self.scheduler, story=story)
         self.watch = self.WATCH(machines, self.trace)
-        node_type = NODE_TYPES[profile.sick_disks, profile.repair]
         self.nodes = [
-            node_type(
+            SimNode(
                 index,
                 self.scheduler,
                 random,
@@ -122,6 +123,7 @@ class World:
             )
             for index in range(machines)
         ]
+        _add_duties(self.nodes, profile)
         self._first = nodes
         self.churn: Churn | None = None
         if membership:

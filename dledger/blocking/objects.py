@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from dledger.blocking.lifetime import Lifetime
 from dledger.blocking.loop_thread import Iterating, LoopThread
+from dledger.blocking.node import ReplicatedNode
 from dledger.blocking.replicated_object import ReplicatedObject
 from dledger.config import RaftConfig
 from dledger.machine.node import Consistency
@@ -171,8 +172,10 @@ class ReplicatedLock(ReplicatedObject[list[Any], list[Any]]):
         return self._thread.run(self._inner.holder(name))
 
 
-class LeaderElection(ReplicatedLock):
-    """Elections by name among all processes that run a node of this group."""
+class LeaderElection(Lifetime):
+    """Elections by name among all processes that run a node of this group.
+
+    `node`: for its status, its members and reads of one's own."""
 
     _inner: _election.LeaderElection
 
@@ -189,6 +192,11 @@ class LeaderElection(ReplicatedLock):
         `thread`: shared with others; None: one of its own (lifetime.py).
         """
         Lifetime.__init__(self, _election.LeaderElection(config, lease=lease, **options), thread)
+
+    @property
+    def node(self) -> ReplicatedNode[list[Any], list[Any]]:
+        """For its status, its members and reads of one's own."""
+        return ReplicatedNode.of(self._thread, self._inner.node)
 
     @contextlib.contextmanager
     def campaign(

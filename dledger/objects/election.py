@@ -13,6 +13,7 @@ from typing import Any
 from dledger.config import RaftConfig
 from dledger.errors import DledgerError
 from dledger.objects.lock import Grant, ReplicatedLock
+from dledger.runtime.lifetime import Lifetime
 
 #: A lease is renewed so often while it lasts.
 RENEWALS = 3
@@ -41,13 +42,25 @@ class Leadership:
         await self.lost.wait()
 
 
-class LeaderElection(ReplicatedLock):
-    """Elections by name among all processes that run a node of this group."""
+class LeaderElection(Lifetime):
+    """Elections by name among all processes that run a node of this group.
+
+    `node`: for its status, its members and reads of one's own.
+    """
 
     def __init__(self, config: RaftConfig, *, lease: float = 5.0, **options: Any) -> None:
         """`lease`: seconds until another leads when this process has died or is cut off."""
-        super().__init__(config, **options)
+        self._locks = ReplicatedLock(config, **options)
+        self.node = self._locks.node
         self._lease = lease
+
+    async def start(self) -> None:
+        """As `ReplicatedNode.start`."""
+        await self._locks.start()
+
+    async def close(self) -> None:
+        """As `ReplicatedNode.close`."""
+        await self._locks.close()
 
     @contextlib.asynccontextmanager
     async def campaign(self, name: str, candidate: str = "") -> AsyncIterator[Leadership]:
@@ -55,7 +68,7 @@ class LeaderElection(ReplicatedLock):
 
         `candidate`: what others see as the leader's name. Raises as `ReplicatedLock.acquire`.
         """
-        leadership = Leadership(await self.acquire(name, lease=self._lease, owner=candidate))
+        leadership = Leadership(await self._locks.acquire(name, lease=self._lease, owner=candidate))
         renewing = self.node.log.owned.create_task(self._renew(leadership))
         try:
             yield leadership
@@ -63,11 +76,11 @@ class LeaderElection(ReplicatedLock):
             renewing.cancel()
             leadership.lost.set()
             with contextlib.suppress(DledgerError):  # then its lease runs out
-                await self.release(leadership._grant)
+                await self._locks.release(leadership._grant)
 
     async def leader(self, name: str) -> str | None:
         """The name of the one that was elected last. Raises as `ReplicatedNode.read`."""
-        held = await self.holder(name)
+        held = await self._locks.holder(name)
         return None if held is None else held.owner
 
     async def _renew(self, leadership: Leadership) -> None:
@@ -77,7 +90,7 @@ class LeaderElection(ReplicatedLock):
             try:
                 left = max(leadership._grant.ends_at - loop.time(), 0.0)
                 async with asyncio.timeout(left):
-                    renewed = await self.renew(leadership._grant, lease=self._lease)
+                    renewed = await self._locks.renew(leadership._grant, lease=self._lease)
             except (DledgerError, TimeoutError):
                 renewed = None
                 if leadership._grant.ends_at > loop.time():

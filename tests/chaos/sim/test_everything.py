@@ -6,8 +6,9 @@ import pytest
 from click.testing import CliRunner
 
 from chaos.sim.command import sim
+from chaos.sim.disk_duty import DiskDuty
 from chaos.sim.profile import EVERYTHING, Profile
-from chaos.sim.repairing import RepairingWatchedNode
+from chaos.sim.repair_duty import RepairDuty
 from chaos.sim.runner import Plan
 from chaos.sim.world import World
 
@@ -29,8 +30,10 @@ def test_all_of_it_really_happens() -> None:
         seen |= result.faults.keys()
         seen |= {"trimmed"} if world.trimmer.begun else set()
         for node in world.nodes:
-            assert isinstance(node, RepairingWatchedNode)
-            seen |= {health.name for health in node.seen}
+            disk_duty, repair_duty = node.duties
+            assert isinstance(disk_duty, DiskDuty)
+            assert isinstance(repair_duty, RepairDuty)
+            seen |= {health.name for health in disk_duty.seen}
             seen |= {"healed"} if node.disk.healed else set()
         if wanted <= seen:
             return

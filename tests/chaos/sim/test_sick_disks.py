@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
+from chaos.sim.disk_duty import DiskDuty
 from chaos.sim.profile import Profile
 from chaos.sim.runner import Plan
-from chaos.sim.watched import WatchedNode
 from chaos.sim.world import World
 from dledger.core.types import DiskHealth
 
@@ -29,8 +29,9 @@ def test_disks_really_hang_fill_and_slow_down_and_are_trusted_again() -> None:
         world = World(seed, 3, 40.0, profile=Profile(sick_disks=True))
         assert not world.run().violation
         for node in world.nodes:
-            assert isinstance(node, WatchedNode)
-            seen.update(node.seen)
+            (duty,) = node.duties
+            assert isinstance(duty, DiskDuty)
+            seen.update(duty.seen)
     assert seen[DiskHealth.STALLED] > 10
     assert seen[DiskHealth.FULL] > 3
     assert seen[DiskHealth.SLOW] > 3

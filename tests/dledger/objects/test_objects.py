@@ -20,7 +20,7 @@ from tests.dledger.runtime.group import Group
 from tests.virtual_loop import LoopClock
 from tests.waiting import eventually, within
 
-T = TypeVar("T", bound=ReplicatedObject[Any, Any])
+T = TypeVar("T", bound=ReplicatedObject[Any, Any] | LeaderElection)
 Three = Callable[[type[T]], Coroutine[Any, Any, list[T]]]
 PATIENT = MachineSettings(propose_seconds=60)
 
