@@ -14,6 +14,9 @@ commands: dict[str, Lazy] = {
 benches: dict[str, Lazy] = {
     "spark-all": Lazy("pipeline.bench.everything:command", "All of these, and one table."),
     "spark-log": Lazy("pipeline.bench.raw_log:command", "A raw log to Arrow and to Spark."),
+    "spark-executors": Lazy(
+        "pipeline.bench.executors:command", "A raw log by 1, 2 and 4 executors of a cluster."
+    ),
     "spark-source": Lazy("pipeline.bench.topic_source:command", "Read a topic in Spark: rows/s."),
     "spark-kills": Lazy("pipeline.bench.kills:command", "SIGKILL a streaming driver, N times."),
     "spark-jobs": Lazy("pipeline.bench.jobs:command", "Archive, audit, rebuild, history check."),

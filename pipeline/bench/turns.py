@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -63,29 +63,37 @@ def turns_with_cpu(
     found = Turns({name: [] for name in jobs}, {name: [] for name in jobs}, {n: [] for n in jobs})
     for turn in range(warm_ups + repeats):
         for name, job in jobs.items():
-            before, began = _cpu_seconds(part_of), time.perf_counter()
+            before, began = cpu_seconds(_below(), part_of), time.perf_counter()
             job.work()
             seconds = time.perf_counter() - began
             if turn >= warm_ups:
-                spent = _spent(before, _cpu_seconds(part_of), job.amount)
+                after = cpu_seconds(_below(), part_of)
+                each = spent(before, after, job.amount)
                 found.rates[name].append(job.amount / seconds)
-                found.cpu[name].append(sum(spent.values()))
-                found.parts[name].append(spent)
+                found.cpu[name].append(sum(each.values()))
+                found.parts[name].append(each)
     return found
 
 
-def _cpu_seconds(part_of: PartOf) -> dict[int, tuple[str, float]]:
-    """Process → its part and its processor time so far, of this process and of all below it."""
+def _below() -> list[psutil.Process]:
+    """This process and all below it."""
     me = psutil.Process()
+    return [me, *me.children(recursive=True)]
+
+
+def cpu_seconds(
+    processes: Iterable[psutil.Process], part_of: PartOf = _whole
+) -> dict[int, tuple[str, float]]:
+    """Process → its part and its processor time so far."""
     found = {}
-    for process in (me, *me.children(recursive=True)):
+    for process in processes:
         with contextlib.suppress(psutil.Error):  # it may end meanwhile
             times = sum(process.cpu_times()[:4])  # with children that were waited for
             found[process.pid] = part_of(process), times
     return found
 
 
-def _spent(
+def spent(
     before: Mapping[int, tuple[str, float]], after: Mapping[int, tuple[str, float]], amount: int
 ) -> dict[str, float]:
     """Seconds for one of the amount, by parts. A worker that ended meanwhile was idle: Spark ends
