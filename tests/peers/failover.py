@@ -125,17 +125,17 @@ def _killed(
     create_topics(group.nameserver, [client.topic for client in programs])
     rows = Rows(group, folder, folder / "rows.jsonl", time.sleep)
     with rows.all_started(programs):
-        rows.fault("leader killed", 0, lambda: _kill_for_long(group), look=True)
+        rows.fault("leader killed", 0, lambda: _kill_for_long(group, time.sleep), look=True)
         group.wait_ready()
     for name, stored in rows.stored().items():
         yield name, rows.of(name), stored
 
 
-def _kill_for_long(group: Group) -> None:
+def _kill_for_long(group: Group, sleep: Callable[[float], None]) -> None:
     leader = group.leader()
     assert leader is not None, "no node leads"
     group.kill(leader)
-    time.sleep(FAULT_SECONDS)
+    sleep(FAULT_SECONDS)
     group.start(leader)
 
 
