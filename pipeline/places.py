@@ -25,6 +25,7 @@ from urllib.parse import parse_qsl, urlencode
 
 import pyarrow.fs as arrow
 
+from commitlog.errors import StoreDamaged
 from commitlog.files.system import OS_FILES, FileSystem
 from pipeline.options import LogOptions, OptionError, shown
 
@@ -139,9 +140,14 @@ def mapped(text: str, path: Path, size: int, begin: int, end: int) -> Iterator[m
     """A file's bytes as a mapping of `size` bytes; behind a URL, only `begin` to `end` are fetched.
 
     They go into an unnamed file of the machine's temporary folder, which has holes for the rest.
+
+    Raises StoreDamaged for a file that is shorter than it was, OSError.
     """
     if not text:
         with path.open("rb") as file:
+            found_size = os.fstat(file.fileno()).st_size
+            if found_size < size:
+                raise _cut_off(path, found_size, size)
             yield memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))
         return
     found, _ = opened(text)
@@ -149,5 +155,17 @@ def mapped(text: str, path: Path, size: int, begin: int, end: int) -> Iterator[m
         os.ftruncate(copy.fileno(), size)
         with found.open_input_file(str(path)) as source:
             for at in range(begin, end, REQUEST_BYTES):
-                os.pwrite(copy.fileno(), source.read_at(min(REQUEST_BYTES, end - at), at), at)
+                part = source.read_at(min(REQUEST_BYTES, end - at), at)
+                if len(part) < min(REQUEST_BYTES, end - at):
+                    raise _cut_off(path, at + len(part), size)
+                os.pwrite(copy.fileno(), part, at)
         yield memoryview(mmap.mmap(copy.fileno(), size, access=mmap.ACCESS_READ))
+
+
+def _cut_off(path: Path, found: int, wanted: int) -> StoreDamaged:
+    return StoreDamaged(
+        f"the file ends after {found} of {wanted} bytes; it was cut off, or changed while it was "
+        "read",
+        path=str(path),
+        position=found,
+    )

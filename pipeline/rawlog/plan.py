@@ -51,7 +51,16 @@ def _of_backup(options: LogOptions, backup: Backup) -> list[Piece]:
     if options.partition_records:
         raise OptionError(_wants_index(backup.folder))
     return [
-        Piece(part.path, part.position, part.end, part.begin, part.end, True)
+        Piece(
+            part.path,
+            part.position,
+            part.end,
+            part.begin,
+            part.end,
+            True,
+            full=True,
+            start=part.begin,
+        )
         for part in backup.parts(options.start_index, options.end_index)
     ]
 

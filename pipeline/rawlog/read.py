@@ -6,6 +6,7 @@ import logging
 import mmap
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ SEARCH_BYTES = 1 << 20
 SLOTS_COUNT = 5_000
 #: A searched piece's last record may end so far behind the piece: RocketMQ's largest body is 4 MiB.
 RECORD_BYTES_MAX = 8 << 20
+MAGIC_BLANK_PLAIN = 0xCBD43194  # behind the last record of a plain log's file
 REPLICA = pa.field("replica", pa.string())
 
 
@@ -160,7 +162,7 @@ def _checked(piece: Piece, data: memoryview, rows: Any) -> Found:
 def _by_search(options: LogOptions, piece: Piece, data: memoryview) -> Iterator[Found]:
     """Chains of records from the first that begins in the piece to the last."""
     lead = HEADER_SIZE if piece.entries else 0
-    at = _first(piece, data, piece.begin) if piece.begin else 0
+    at = piece.begin if piece.begin == piece.start else _first(piece, data, piece.begin)
     while at is not None and at < piece.end:
         stop = min(at + SEARCH_BYTES, len(data))
         found = search(data[:stop], entries=piece.entries, start=at)
@@ -193,14 +195,19 @@ def _longest(data: memoryview, at: int, piece: Piece) -> int:
 
 
 def _ends(piece: Piece, data: memoryview, at: int) -> bool:
-    """True at a blank, at zeros or at the file's end: the file has no further records."""
+    """True at a blank, at the file's end, or at zeros before which all its records are: the file
+    has no further ones. Zeros with records behind them were records.
+    """
     if at >= len(data) - BLANK_SIZE:
         return True
     first = int.from_bytes(data[at : at + 4], "big", signed=True)
-    if piece.entries:
-        return first in (0, MAGIC_BLANK)
     second = int.from_bytes(data[at + 4 : at + 8], "big")
-    return second == 0xCBD43194 or (first == 0 and second == 0)
+    if (first == MAGIC_BLANK) if piece.entries else (second == MAGIC_BLANK_PLAIN):
+        return True
+    is_unwritten = first == 0 and (piece.entries or second == 0)
+    return (
+        is_unwritten and not piece.full and _first(replace(piece, end=len(data)), data, at) is None
+    )
 
 
 def _broken(options: LogOptions, piece: Piece, data: memoryview, at: int) -> int | None:

@@ -33,6 +33,8 @@ class Piece:
         entries: the file holds entries of the replicated log, else plain records.
         index: file with slots, "" to search; `first_slot`, `last_slot`: the piece's, end excluded.
         url: where the files are, "" for this machine's own.
+        full: the file has records, or a blank behind them, up to its end; no unwritten rest.
+        start: a record begins here, so a piece that begins here too searches none.
     """
 
     path: Path
@@ -45,6 +47,8 @@ class Piece:
     first_slot: int = 0
     last_slot: int = 0
     url: str = ""
+    full: bool = False
+    start: int = 0
 
 
 def shares(

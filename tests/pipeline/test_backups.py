@@ -16,7 +16,7 @@ from cluster.backup.backing_up import back_up
 from cluster.backup.errors import BackupDamaged
 from cluster.backup.node_log import NodeLog
 from cluster.backup.places import FolderPlace
-from commitlog.errors import StoreUsageError
+from commitlog.errors import StoreDamaged, StoreUsageError
 from pipeline.jobs.archive import archive, read_archive
 from pipeline.jobs.audit import audit
 from pipeline.jobs.backlog import count_log, positions_of_store
@@ -86,6 +86,28 @@ def test_the_same_rows_as_the_log(node: Path, backup: Path, piece_bytes: int) ->
     assert _rows(some) == here[7:15]
     assert len(plan(some)) < len(plan(log_at(backup)))
     assert committed_index(some) == 23
+
+
+@pytest.mark.parametrize("piece_bytes", [1 << 10, 1 << 27])
+def test_no_part_of_a_damaged_file_is_left_out(backup: Path, piece_bytes: int) -> None:
+    """Cut off, or zeros up to the end: a node may leave its log so, but no backup."""
+    options = log_at(backup, columns=COLUMNS, partition_bytes=piece_bytes)
+    for file in (backup / "group" / "log").iterdir():
+        raw = file.read_bytes()
+        for kept in (0, len(raw) // 2, len(raw) - 300):
+            for rest in (b"", bytes(len(raw) - kept)):
+                file.write_bytes(raw[:kept] + rest)
+                with pytest.raises(StoreDamaged):
+                    _rows(options)
+        file.write_bytes(raw)
+    assert len(_rows(options)) == 24
+
+
+def test_a_short_answer_of_a_store_of_objects_is_damage(s3: str, backup: Path) -> None:
+    file = max((backup / "group" / "log").iterdir())
+    file.write_bytes(file.read_bytes()[:-300])
+    with pytest.raises(StoreDamaged, match="it was cut off"):
+        _rows(log_at(upload(backup, "backup", s3), columns=COLUMNS))
 
 
 def test_a_log_without_its_beginning(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -184,6 +185,24 @@ def test_damage_is_named_or_left_out(tmp_path: Path, caplog: pytest.LogCaptureFi
     with caplog.at_level(logging.WARNING):
         assert _found(_rows(skipping)) == expected[:3] + expected[4:]
     assert "bytes are left out" in caplog.text
+
+
+@pytest.mark.parametrize("piece_bytes", [1 << 10, 1 << 20])
+def test_zeros_before_other_records_are_damage_and_no_end(tmp_path: Path, piece_bytes: int) -> None:
+    """As a disk that lost a page leaves them; what is behind them was left out without a word."""
+    store = tmp_path / "store"
+    shutil.copytree(PLAIN, store)
+    expected = _expected(PLAIN)
+    log = min((store / "commitlog").iterdir())
+    raw = log.read_bytes()
+    for number in (0, 3, 20):
+        position, behind = expected[number][4], expected[number + 1][4]
+        log.write_bytes(raw[:position] + bytes(behind - position) + raw[behind:])
+        strict = LogOptions(store, columns=COLUMNS, internal=True, partition_bytes=piece_bytes)
+        with pytest.raises(StoreDamaged, match=f"position {position} "):
+            _rows(strict)
+        skipping = replace(strict, repair="skip")
+        assert _found(_rows(skipping)) == expected[:number] + expected[number + 1 :]
 
 
 def test_sizes_that_do_not_add_up(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
