@@ -14,11 +14,22 @@ at their broker id, as long as the broker name never had a term.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
 
 from cluster.errors import InvalidRequest, NotDone, QueueFull
-from cluster.nameserver.notify_routes import GroupMembers, members_told, serving, with_notify_routes
-from cluster.nameserver.relays import RelayNode, with_relays
+from cluster.nameserver.broker_rows import (
+    MEMBERS_COUNT_MAX,
+    BrokerRow,
+    MemberRow,
+    behind_one_address,
+    led_by,
+    may_lead,
+    relay_nodes,
+    take_report,
+    takes_part,
+    waiting_members,
+)
+from cluster.nameserver.notify_routes import serving, with_notify_routes
+from cluster.nameserver.relays import with_relays
 from cluster.nameserver.spread import host_of, spread_doors
 from cluster.protocol.headers import RegisterBrokerRequest, UnregisterBrokerRequest
 from cluster.protocol.route import LEADER_ID, PERM_WRITE, BrokerData, QueueData, TopicRoute
@@ -31,10 +42,6 @@ FORGET_SECONDS = 600.0
 """A broker name of which nothing was heard for so long is dropped, id 0 included."""
 
 BROKER_NAMES_COUNT_MAX = 10_000
-MEMBERS_COUNT_MAX = 64
-"""Addresses per broker name: replicas, and the old addresses of moved ones until they expire."""
-
-_NO_TOPICS: Mapping[str, TopicConfig] = {}
 
 
 TERM_STEP_MAX = 1 << 32
@@ -45,46 +52,11 @@ class StaleRegistration(NotDone):
     """A leader of an older term registered; the newer leader stays."""
 
 
-@dataclass(slots=True)
-class _Member:
-    """One address; `lease_until` in seconds, `term` of its last registration, "" for no relay."""
-
-    broker_id: int
-    lease_until: float
-    term: int
-    relay: str = ""
-    node: str = ""
-    serves_notify: bool = False
-
-
-@dataclass(slots=True)
-class _Broker:
-    """One broker name. `leader` is "" only before any leader was ever known.
-
-    `living`: the followers that the leader of `living_term` hears. `relay`: of the leader that
-    registered last, so that there is one while nobody registers. `notified`: members that wait
-    on notification routes; None while the leader has not told.
-    """
-
-    cluster: str
-    leader: str = ""
-    term: int = -1
-    heard_at: float = 0.0
-    data_version: tuple[int, int] = (-1, -1)
-    topics: Mapping[str, TopicConfig] = field(default_factory=lambda: _NO_TOPICS)
-    members: dict[str, _Member] = field(default_factory=dict)
-    living: frozenset[str] = frozenset()
-    living_term: int = -1
-    relay: RelayNode | None = None
-    advertised_relay: str = ""
-    notified: GroupMembers | None = None
-
-
 class Registry:
     """The table. All methods are cheap; `expire` is to be called every few seconds."""
 
     def __init__(self) -> None:
-        self._brokers: dict[str, _Broker] = {}
+        self._brokers: dict[str, BrokerRow] = {}
 
     @property
     def is_empty(self) -> bool:
@@ -112,7 +84,7 @@ class Registry:
         lease_ms = request.heartbeat_timeout_millis
         lease = lease_ms / 1000 if lease_ms and lease_ms > 0 else LEASE_SECONDS
         broker.heard_at = now
-        broker.members[request.broker_addr] = _Member(
+        broker.members[request.broker_addr] = MemberRow(
             request.broker_id,
             now + lease,
             request.term,
@@ -123,15 +95,15 @@ class Registry:
         if request.cluster_name:
             broker.cluster = request.cluster_name
         if request.broker_id == LEADER_ID:
-            if not _may_lead(broker, request.broker_addr, request.term):
+            if not may_lead(broker, request.broker_addr, request.term):
                 raise StaleRegistration(
                     f"{request.broker_addr} registered as leader of {request.broker_name} in term "
                     f"{request.term}, but {broker.leader} leads it in term {broker.term}"
                 )
-            broker.leader, broker.term = request.broker_addr, request.term
-            _take_report(broker, request)
+            led_by(broker, request.broker_addr, request.term)
+            take_report(broker, request)
         elif request.leader_addr and request.term > broker.term:
-            broker.leader, broker.term = request.leader_addr, request.term
+            led_by(broker, request.leader_addr, request.term)
         _take_topics(broker, registration)
         return broker.leader
 
@@ -190,7 +162,9 @@ class Registry:
         brokers = [_data(name, broker, now) for name, broker, _ in found]
         if stock:
             brokers = spread_doors(brokers, _able([broker for _, broker, _ in found], now))
-            brokers = [_behind(row[1], data) for row, data in zip(found, brokers, strict=True)]
+            brokers = [
+                behind_one_address(row[1], data) for row, data in zip(found, brokers, strict=True)
+            ]
         route = TopicRoute(
             tuple(brokers),
             tuple(
@@ -201,11 +175,11 @@ class Registry:
         )
         if not stock or any(config.order for _, _, config in found):
             return route
-        nodes = {name: _relays(broker, now) for name, broker, _ in found}
+        nodes = {name: relay_nodes(broker, now) for name, broker, _ in found}
         if relays:
             route = with_relays(topic, route, nodes, tries_next=tries_next)
         if notify:
-            members = _members(topic, [broker for _, broker, _ in found])
+            members = waiting_members(topic, [broker for _, broker, _ in found])
             empty = {name: serving(broker.leader, nodes[name]) for name, broker, _ in found}
             route = with_notify_routes(topic, route, empty, members)
         return route
@@ -216,7 +190,7 @@ class Registry:
         brokers = [_data(name, broker, now) for name, broker in found]
         if not stock:
             return brokers
-        return [_behind(row[1], data) for row, data in zip(found, brokers, strict=True)]
+        return [behind_one_address(row[1], data) for row, data in zip(found, brokers, strict=True)]
 
     def topics(self) -> list[str]:
         """Every topic of any broker, sorted."""
@@ -230,7 +204,7 @@ class Registry:
     def topics_of_broker(self, broker_name: str) -> Mapping[str, TopicConfig]:
         """None but a broker that is known has any."""
         broker = self._brokers.get(broker_name)
-        return broker.topics if broker is not None else _NO_TOPICS
+        return broker.topics if broker is not None else {}
 
     def delete_topic(self, topic: str, cluster: str | None) -> None:
         """Show the topic no more, until a broker registers it again. `cluster` None: everywhere."""
@@ -259,7 +233,7 @@ class Registry:
                 "known here; look for who registers it"
             )
 
-    def _broker(self, request: RegisterBrokerRequest) -> _Broker:
+    def _broker(self, request: RegisterBrokerRequest) -> BrokerRow:
         broker = self._brokers.get(request.broker_name)
         if broker is None:
             if len(self._brokers) >= BROKER_NAMES_COUNT_MAX:
@@ -267,82 +241,11 @@ class Registry:
                     f"{BROKER_NAMES_COUNT_MAX} broker names are registered already; wait until old "
                     "ones expire"
                 )
-            broker = self._brokers[request.broker_name] = _Broker(request.cluster_name)
+            broker = self._brokers[request.broker_name] = BrokerRow(request.cluster_name)
         return broker
 
 
-def _may_lead(broker: _Broker, address: str, term: int) -> bool:
-    """One leader per term, and newer terms win; without terms the last one to speak wins."""
-    if term < 0 and broker.term < 0:
-        return True
-    return term > broker.term or (term == broker.term and address == broker.leader)
-
-
-def _take_report(broker: _Broker, request: RegisterBrokerRequest) -> None:
-    """The rest of a leader's registration: its relay, and the followers that it hears."""
-    broker.advertised_relay = request.advertised_relay or ""
-    broker.relay = None
-    if request.relay_addr:
-        serves = bool(request.serves_notify)
-        broker.relay = RelayNode(request.broker_addr, request.relay_addr, serves)
-    broker.notified = members_told(request.notified_groups)
-    if request.living_nodes is not None:
-        living = request.living_nodes.split(",")[:MEMBERS_COUNT_MAX]
-        broker.living, broker.living_term = frozenset(living), request.term
-
-
-def _members(topic: str, brokers: list[_Broker]) -> int:
-    """Members that wait on a notification route; 0 where a leader says so, or has not told."""
-    told = [broker.notified.of(topic) if broker.notified else 0 for broker in brokers]
-    return max(told) if all(told) else 0
-
-
-def _takes_part(broker: _Broker, address: str, member: _Member) -> bool:
-    """Does the node pass requests on, as far as its leader and it itself have told?
-
-    It has registered since the last election, and the leader hears it, which tells that a moment
-    after it was elected: for as long a dead node counts as heard.
-    """
-    if address == broker.leader:
-        return True
-    tells = broker.living_term == broker.term >= 0
-    return member.term >= broker.term and (member.node in broker.living or not tells)
-
-
-def _relays(broker: _Broker, now: float) -> list[RelayNode]:
-    """Living followers by their broker ids, then the leader, where it has registered.
-
-    None if any node has no relay port: they shall not come and go with leaders.
-    """
-    members = [member for member in broker.members.values() if member.lease_until > now]
-    if broker.advertised_relay or not all(member.relay for member in members):
-        return []
-    leader = broker.members.get(broker.leader)
-    last = _relay_node(broker.leader, leader) if leader is not None else broker.relay
-    without = (broker.leader, broker.relay.address if broker.relay is not None else "")
-    followers = sorted(
-        (member.broker_id, address, _relay_node(address, member))
-        for address, member in broker.members.items()
-        if address not in without
-        and member.lease_until > now
-        and _takes_part(broker, address, member)
-    )
-    found = [node for _, _, node in followers]
-    return found if last is None else [*found, last]
-
-
-def _relay_node(address: str, member: _Member) -> RelayNode:
-    return RelayNode(address, member.relay, member.serves_notify)
-
-
-def _behind(broker: _Broker, data: BrokerData) -> BrokerData:
-    """One address in front of all nodes hides theirs."""
-    if not broker.advertised_relay:
-        return data
-    return replace(data, addresses={LEADER_ID: broker.advertised_relay})
-
-
-def _able(brokers: list[_Broker], now: float) -> set[str]:
+def _able(brokers: list[BrokerRow], now: float) -> set[str]:
     """Addresses that may stand in for their leader: of nodes that registered since every election.
 
     One that is silent since a leader was elected may be the node whose death caused the election.
@@ -352,7 +255,7 @@ def _able(brokers: list[_Broker], now: float) -> set[str]:
         (
             address,
             member.term,
-            member.term < broker.term or not _takes_part(broker, address, member),
+            member.term < broker.term or not takes_part(broker, address, member),
         )
         for broker in brokers
         for address, member in broker.members.items()
@@ -362,14 +265,14 @@ def _able(brokers: list[_Broker], now: float) -> set[str]:
     return {address for address, term, _ in live if term >= 0 and host_of(address) not in silent}
 
 
-def _take_topics(broker: _Broker, registration: Registration) -> None:
+def _take_topics(broker: BrokerRow, registration: Registration) -> None:
     version = (registration.timestamp_ms, registration.data_version)
     if version >= broker.data_version:
         broker.data_version = version
         broker.topics = registration.topics
 
 
-def _data(name: str, broker: _Broker, now: float) -> BrokerData:
+def _data(name: str, broker: BrokerRow, now: float) -> BrokerData:
     addresses: dict[int, str] = {LEADER_ID: broker.leader} if broker.leader else {}
     others = sorted(
         (member.broker_id, address)

@@ -129,6 +129,17 @@ def test_after_an_election_nothing_leads_to_the_dead_leader() -> None:
     assert id_0(registry)["~1@b"] == "n2:2", "n0 is back, and the leader has not told that yet"
 
 
+def test_a_leader_is_no_relay_of_itself_before_its_followers_have_registered() -> None:
+    """A client that looks in that moment has this route for 30 s: the leader may die meanwhile."""
+    registry = three()
+    register(registry, "n1", 0, term=2, living="n0 n2")
+    assert id_0(registry) == {"b": "n1:1", "~1@b": "n2:2"}, "not n0, which led and is dead"
+    register(registry, "n1", 0, term=2, living="n0")
+    assert id_0(registry)["~1@b"] == "n1:2", "n2 is not heard, and n0 is most likely dead"
+    register(registry, "n0", 2, term=2, leader_addr="n1:1")
+    assert id_0(registry)["~1@b"] == "n0:2"
+
+
 def test_until_somebody_leads_the_old_addresses_stay() -> None:
     registry = three()
     before = id_0(registry)
