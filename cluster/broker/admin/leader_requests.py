@@ -34,7 +34,7 @@ def transfer_leader(ports: AdminPorts, call: Call, request: TransferLeaderReques
 
     # A log that is handed over takes no records any more: what consumers committed goes first.
     flush = ports.offsets.flush_all
-    call.begun(lambda: flush(lambda _: ports.log.transfer(target, moved)))
+    call.begun_anyway(lambda: flush(lambda _: ports.log.transfer(target, moved)))
 
 
 def _tell(ports: AdminPorts, call: Call) -> None:

@@ -100,6 +100,19 @@ class AuditTrail:
         """Log one entry; `done(None)` when it is committed. Raises QueueFull."""
         self._writer.write_records([entry_record(entry)], done)
 
+    def write_at_once(self, entry: AuditEntry) -> None:
+        """Propose one entry; where the log refuses it, this node's own log file has it alone."""
+        record = [entry_record(entry)]
+
+        def written(error: Exception | None) -> None:
+            if error is not None:
+                _log.warning("audit: %s of %s is in this file alone", entry.verb, entry.target)
+
+        try:
+            self._writer.write_at_once(record, written)
+        except ClusterError as full:
+            written(full)
+
     def _entry(self, call: Call, action: Action, parameters: Mapping[str, Any]) -> AuditEntry:
         frame = call.frame
         ext = frame.ext or EMPTY
@@ -152,6 +165,15 @@ class AuditedCall(Call):
                 self.guarded(step)
 
         self.trail.write(self.entry, written)
+
+    def begun_anyway(self, step: Callable[[], object]) -> None:
+        """The entry is in front of the step's; a node that has no room can still lose its lead.
+
+        Who leads next has all that was proposed before it, so the answer needs no wait.
+        """
+        self.entry, self.is_kept = replace(self.entry, outcome=BEGUN), True
+        self.trail.write_at_once(self.entry)
+        self.guarded(step)
 
     def answer(
         self,

@@ -161,6 +161,10 @@ class Call(NamedTuple):
         """
         self.guarded(step)
 
+    def begun_anyway(self, step: Callable[[], object]) -> None:
+        """As `begun`, at once, and also where the log takes no entry: on a full disk, say."""
+        self.guarded(step)
+
     def done(self, error: Exception | None) -> None:
         """As a callback: success without fields, or the error."""
         if error is None:

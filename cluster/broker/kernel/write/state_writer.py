@@ -96,6 +96,11 @@ class StateWriter:
             )
         return record
 
+    def write_at_once(self, records: Sequence[StateRecord], done: Done) -> None:
+        """As `write_records`; they are proposed before it returns."""
+        self.write_records(records, done)
+        self._appender.flush()
+
     def write_to_free_space(
         self, change: StateChange, done: Done, in_front: Sequence[StateRecord] = ()
     ) -> None:
