@@ -1,4 +1,4 @@
-"""One broker name as name servers have it: who leads it, its nodes, and those that may be relays.
+"""One broker name as name servers have it: its leader, its nodes, and those that may be relays.
 
 Pure; times are seconds of the caller's clock. `registry.py` has the table of all broker names.
 """
@@ -65,6 +65,7 @@ def may_lead(broker: BrokerRow, address: str, term: int) -> bool:
 
 
 def led_by(broker: BrokerRow, address: str, term: int) -> None:
+    """Another address leads, or the same one in another term."""
     if address != broker.leader:
         broker.before = broker.leader
     broker.leader, broker.term = address, term
@@ -101,7 +102,7 @@ def takes_part(broker: BrokerRow, address: str, member: MemberRow) -> bool:
 
 
 def _is_heard(broker: BrokerRow, member: MemberRow) -> bool:
-    """Does the leader hear the node? True also while it has not told whom it hears."""
+    """Does the leader hear the node? True also while it has not told which nodes it hears."""
     tells = broker.living_term == broker.term >= 0
     return member.node in broker.living or not tells
 
