@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import uuid
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from zlib import crc32
@@ -58,6 +59,8 @@ BATCHES_MAX = 1 << 31  # of a query, in its mark
 _OFFSETS_MAX = 1 << 31
 _GONE = int(ResponseCode.PULL_OFFSET_MOVED)
 _LAGS = int(ResponseCode.PULL_NOT_FOUND)
+#: Stands for a query's id in what is asked before one runs.
+ASKED_BEFORE = "ASKED_BEFORE"
 
 
 class ClusterStore:
@@ -238,6 +241,15 @@ class ClusterStore:
         """As attempt.py asks."""
         await self._take_over_id(queue, numbering.producer)
         return await next_number(self._client, queue, numbering, self._seconds_max)
+
+    async def numbers_producers(self) -> bool:
+        """Does the staging topic's broker number messages? Those of Apache RocketMQ do not.
+
+        They store a repeat a second time, and store the question. One that does refuses it.
+        """
+        queue = MessageQueue(self._topic, await self._home_of(ASKED_BEFORE), 0)
+        numbering = Numbering(uuid.uuid4().hex, 0, 0)
+        return await next_number(self._client, queue, numbering, self._seconds_max) is None
 
     async def has_key(self, queue: MessageQueue, key: str) -> bool | None:
         """As attempt.py asks."""

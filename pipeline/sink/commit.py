@@ -22,6 +22,8 @@ between 2 and 4                             the later driver is led to the same 
                                             may have forgotten them, `OutcomeUnknown` or
                                             `ProducerForgotten` ends the query
 after 4                                     nothing is sent
+another topic than the batch was decided    two queries have one checkpoint: the second is refused
+for
 another stagingTopic, or no broker that     the query has no mark there. A row number of the batch
 keeps the mark is to be found               that is known to a broker ends it (`_refuse_begun`)
 a driver that was thought dead goes on      it has the same manifest, thus the same numbers; when a
@@ -36,6 +38,7 @@ all that sent the batch's rows; other brokers are asked for each queue (`_check`
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple, Protocol
 
@@ -135,16 +138,24 @@ class Committed(NamedTuple):
     manifest: Manifest | None
 
 
-async def commit(store: Store, query: str, batch: int, tasks: Sequence[Staged]) -> Committed:
+async def commit(
+    store: Store, query: str, batch: int, tasks: Sequence[Staged], topic: str = ""
+) -> Committed:
     """Publish the batch, as `tasks` or as an earlier commit of it decided.
 
-    Raises InvalidRequest for a batch that the query has left behind, OutcomeUnknown (and
+    `topic`: all rows of the query go there; "" for a query whose rows name their topics.
+
+    Raises InvalidRequest for a batch that the query has left behind, and for one that was decided
+    for another topic; OutcomeUnknown (and
     ProducerForgotten) when nobody can tell what is published; other ClusterErrors, after which
     the commit may be repeated.
     """
     record = await _record(store, Manifest(query, batch, store.now_ms(), tuple(tasks)))
     claim = _Claim(store, query, batch, record, tasks)
     if not await claim.take():
+        if topic:
+            with contextlib.suppress(OutcomeUnknown):  # it is gone with the oldest files
+                _refuse_elsewhere(await manifest_at(store, claim.mark.place), topic)
         return Committed(claim.mark, None)
     manifest = await manifest_at(store, claim.mark.place)
     if (manifest.query, manifest.batch) != (query, batch):
@@ -153,9 +164,26 @@ async def commit(store: Store, query: str, batch: int, tasks: Sequence[Staged]) 
             f"{manifest.query}, not to batch {batch} of {query}: the staging topic was made anew; "
             "take out the batch's rows by hand, then start with a new checkpoint"
         )
+    _refuse_elsewhere(manifest, topic)
     if await _publish(store, manifest, claim):
         claim.mark = await store.remember(query, claim.mark._replace(is_done=True))
     return Committed(claim.mark, manifest)
+
+
+def _refuse_elsewhere(manifest: Manifest, topic: str) -> None:
+    """Raises InvalidRequest if the batch was decided for another topic than this query's.
+
+    Queries with one checkpoint, or a copy of it, have one id: the second to come would find each
+    batch decided, and its own rows would be nowhere.
+    """
+    topics = {_queue_of(name).topic for task in manifest.tasks for name in task.rows}
+    if topic and (others := sorted(topics - {topic})):
+        raise InvalidRequest(
+            f"batch {manifest.batch} of query {manifest.query} was decided for the topic "
+            f"{others[0]}, and this query writes to {topic}: two queries have one checkpoint, or "
+            "copies of it; give this one a checkpointLocation of its own, or, if it is the same "
+            f"query, let it write to {others[0]} until the batch is over"
+        )
 
 
 async def publish(store: Store, query: str, tasks: Sequence[Staged]) -> None:

@@ -25,14 +25,17 @@ def prepare_write(options: SinkOptions) -> None:
         mine.loop.run_until_complete(prepare(client, options))
 
 
-def commit_batch(options: SinkOptions, query: str, batch: int, tasks: Sequence[Staged]) -> None:
+def commit_batch(options: SinkOptions, query: str, batch: int, tasks: Sequence[Staged]) -> bool:
     """Publishes a batch, or the manifest that an earlier commit of it stored. Raises as
     `commit`.
+
+    False: an earlier commit of it was through, and nothing was sent.
     """
     mine = worker()
     store = ClusterStore(mine.client(options.servers, options.client), options)
     try:
-        mine.loop.run_until_complete(commit(store, query, batch, tasks))
+        done = mine.loop.run_until_complete(commit(store, query, batch, tasks, options.topic))
+        return done.manifest is not None
     finally:
         mine.loop.run_until_complete(_closed(store))
 

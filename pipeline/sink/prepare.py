@@ -7,7 +7,7 @@ from cluster.client import Client
 from cluster.errors import ClusterError, TopicNotFound, Unauthorized
 from cluster.protocol.route import TopicRoute
 from pipeline.options import OptionError
-from pipeline.sink.cluster_store import ClusterStore
+from pipeline.sink.cluster_store import ASKED_BEFORE, ClusterStore
 from pipeline.sink.options import MARKS, SinkOptions
 
 STAGING_QUEUES = 8
@@ -35,8 +35,8 @@ async def needed_topic(client: Client, topic: str, options: SinkOptions) -> Topi
 
 
 async def prepare(client: Client, options: SinkOptions) -> None:
-    """Make the staging topic if it is not there, and ask for a mark. Raises OptionError,
-    ClusterError."""
+    """Make the staging topic if it is not there, ask for a mark, and whether brokers number
+    producers. Raises OptionError, ClusterError."""
     topic = options.staging
     try:
         await client.routes.get(topic)
@@ -51,7 +51,13 @@ async def prepare(client: Client, options: SinkOptions) -> None:
             ) from error
     store = ClusterStore(client, options)
     try:
-        await store.remembered("ASKED_BEFORE")
+        await store.remembered(ASKED_BEFORE)
+        if not await store.numbers_producers():
+            raise OptionError(
+                "exactly once needs brokers that number what each producer sends, and the broker "
+                f"of {topic} does not (Apache RocketMQ's have no numbers): a repeated row would be "
+                f"stored again. Write to a cluster of dledger, {_OTHERWISE}"
+            )
     except Unauthorized as error:
         raise OptionError(
             f"exactly once keeps a mark of each query as the offset of a group {MARKS}… in the "

@@ -82,8 +82,13 @@ def _commit(options: SinkOptions, batch: int | None, messages: list[Any]) -> Non
     assert all(message.query == query for message in messages), "messages of one batch"
     if batch is None:
         publish_batch(options, query, tasks)
-    else:
-        commit_batch(options, query, batch, tasks)
+    elif not commit_batch(options, query, batch, tasks) and options.app:
+        _log.warning(
+            "txnVersion %d of txnAppId %s was written before, and nothing was sent now; a query "
+            "with a new checkpoint counts from 0 again: give it another txnAppId",
+            batch,
+            options.app,
+        )
 
 
 class TopicStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  # pyspark has no types here

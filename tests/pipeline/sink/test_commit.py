@@ -348,6 +348,38 @@ def test_another_staging_topic_in_the_middle_of_a_batch_ends_the_query(
     assert ends == {None, OutcomeUnknown}
 
 
+def test_a_batch_that_was_decided_for_another_topic_is_refused() -> None:
+    """A checkpoint was copied, and the second query has another topic: same id, same batches.
+
+    The first query's driver dies at each of its steps. Where nothing was decided yet, the second
+    query decides, and its own rows are there; else it is refused, and the first one goes on.
+    """
+    there = tuple(queue._replace(topic="u") for queue in HOME_FIRST)
+    ends: set[type | None] = set()
+    for steps in range(steps_of_a_commit() + 2):
+        cluster = FakeCluster()
+        one = Driver(commit(FakeStore(cluster), QUERY, 0, tasks_of("a"), "t"))
+        for _ in range(steps):
+            if not one.is_over:
+                one.step()
+        one.kill()
+        before = rows_of(cluster)
+        two = Driver(commit(FakeStore(cluster), QUERY, 0, tasks_of("b", 0, there), "u"))
+        while not two.is_over:
+            two.step()
+        ends.add(type(two.error) if two.error else None)
+        if two.error is None:
+            assert (before, rows_of(cluster)) == ([], whole("b")), f"{steps} steps"
+            continue
+        assert "decided for the topic t, and this query writes to u" in str(two.error)
+        assert rows_of(cluster) == before
+        again = Driver(commit(FakeStore(cluster), QUERY, 0, tasks_of("c"), "t"))
+        while not again.is_over:
+            again.step()
+        assert (again.error, rows_of(cluster)) == (None, whole("a"))
+    assert ends == {None, InvalidRequest}
+
+
 def test_an_older_batch_is_refused() -> None:
     cluster = FakeCluster()
     for batch, said in ((1, ""), (0, "is older than what the topics have")):

@@ -10,6 +10,7 @@ import pytest
 from cluster.errors import Unauthorized
 from cluster.local.launcher import LocalCluster
 from pipeline.options import OptionError
+from pipeline.sink import cluster_store
 from pipeline.sink.driver import commit_batch, prepare_write
 from pipeline.sink.numbering import Numbering
 from pipeline.sink.options import STAGING, SinkOptions, sink_options
@@ -48,6 +49,21 @@ def test_accounts_are_refused_before_the_write_or_can_do_all_of_it(guarded: Loca
     staged = sink.finish()
     assert staged.places
     commit_batch(options, "0123456789abcdef", 0, [staged])
+
+
+def test_brokers_that_number_no_producers_are_refused_before_the_write(
+    guarded: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of Apache RocketMQ take the question for a message, and store it."""
+    options = options_of(guarded, MASTER)
+    prepare_write(options)
+
+    async def stored(*_: object) -> int:
+        return 2
+
+    monkeypatch.setattr(cluster_store, "next_number", stored)
+    with pytest.raises(OptionError, match=r"needs brokers that number .* does not \(Apache"):
+        prepare_write(options)
 
 
 def test_a_query_goes_on_under_another_account_that_takes_it_over(guarded: LocalCluster) -> None:
