@@ -173,8 +173,12 @@ def check_columns(types: Mapping[str, str], options: SinkOptions) -> None:
         wanted = _TYPES.get(name) if name in known else None
         if wanted is not None and kind not in wanted:
             raise OptionError(f"column {name} is of type {kind}; cast it to {' or '.join(wanted)}")
+        if name == "key" and kind.startswith(_NESTED):
+            raise OptionError(f"column key is of type {kind}; cast it to string, or to_json(key)")
 
 
+#: Types without a text of their own.
+_NESTED = ("array<", "map<", "struct<")
 _PAIRS = "array<struct<key:string,value:binary>>"
 #: column → the types that it may have; a key may have any whose text is wanted
 _TYPES: Mapping[str, tuple[str, ...]] = {

@@ -50,6 +50,8 @@ from pipeline.sink.worker import worker
 
 CHUNK_ROWS = 1024  # consecutive rows without a key that go to one queue: whole requests
 ASKED_AT_ONCE = 32  # queues that are asked for an earlier attempt at the same time
+#: The large ones with Spark's arrow.useLargeVarTypes.
+_TEXTS_AND_BYTES = (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())
 BORN = "born_timestamp"  # timestamp(us): when the row was made, instead of now
 
 
@@ -83,7 +85,7 @@ class RowSink(ABC):
                 'option("schemaStyle", "kafka"), which marks such messages'
             )
         kind = columns["value"].type
-        if not (pa.types.is_binary(kind) or pa.types.is_string(kind)):
+        if kind not in _TEXTS_AND_BYTES:
             raise BadRow(f"value is of type {kind}; cast it to a string, or to binary")
         columns["value"] = columns["value"].cast(pa.binary())
         self._worker.loop.run_until_complete(self._add(columns, batch.num_rows))

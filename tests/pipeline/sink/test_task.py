@@ -211,6 +211,15 @@ def test_numbers_as_keys_and_as_values(local_cluster: LocalCluster) -> None:
         send(options, numbering(), pa.RecordBatch.from_pydict({"value": [1]}))
 
 
+def test_large_texts_and_bytes_are_texts_and_bytes(local_cluster: LocalCluster) -> None:
+    """So Spark gives them with arrow.useLargeVarTypes."""
+    topic, options = create(local_cluster, 1)
+    for number, kind in enumerate((pa.large_string(), pa.large_binary())):
+        columns = {"value": pa.array(["v"], kind), "key": pa.array(["k"], kind)}
+        send(options, numbering(number), pa.record_batch(columns))
+    assert [(one.body, one.keys) for one in read(local_cluster, topic)] == [(b"v", ["k"])] * 2
+
+
 @pytest.mark.timeout(60)
 def test_without_a_key_index_numbers_still_count_once(
     make_cluster: Callable[..., LocalCluster],
