@@ -74,10 +74,11 @@ def _of_store(options: LogOptions, files: FileSystem, path: Path) -> list[Piece]
         )
         log: list[Piece] = []
         for part in reader.parts:
+            index = _Index(files, part.folder.parent / "index") if part.entries else None
             for file, position, size in _files(part):
                 end = size if part.entries or divided is None else min(size, divided - position)
                 if end > 0:
-                    log += _of_file(options, files, part, file, position, size, end)
+                    log += _of_file(options, index, file, position, size, end)
     return log
 
 
@@ -110,34 +111,57 @@ def _files(part: LogPart) -> Iterator[tuple[Path, int, int]]:
 
 
 def _of_file(
-    options: LogOptions,
-    files: FileSystem,
-    part: LogPart,
-    path: Path,
-    position: int,
-    size: int,
-    end: int,
+    options: LogOptions, index: _Index | None, path: Path, position: int, size: int, end: int
 ) -> list[Piece]:
-    if part.entries:
-        found = _by_index(options, files, part.folder.parent / "index", path, position, size)
+    if index is not None:
+        found = _by_index(options, index, path, position, size)
         if found is not None:
             return found
     if options.partition_records:
         raise OptionError(_wants_index(path))
-    return [Piece(path, position, size, 0, end, part.entries)]
+    return [Piece(path, position, size, 0, end, index is not None)]
+
+
+class _Index:
+    """The index files of a log. Each is read once for its range, and once where log files lie.
+
+    Log files come in order, so the file that was read last is kept: a log of many files costs no
+    more reads than it has index files, twice.
+    """
+
+    def __init__(self, files: FileSystem, folder: Path) -> None:
+        self._files, self._folder = files, folder
+        self._ranges: list[tuple[Path, int, int]] | None = None
+        self._kept: tuple[Path, np.ndarray] | None = None
+
+    def overlapping(self, begin: int, end: int) -> Iterator[tuple[Path, np.ndarray]]:
+        """Path and slots of each index file that names entries of these addresses."""
+        if self._ranges is None:
+            names = [name for name in self._files.list(self._folder) if name.isdigit()]
+            self._ranges = [self._range(self._folder / name) for name in names]
+        for path, first, last in self._ranges:
+            if first < end and last >= begin:
+                yield path, self._slots(path)
+
+    def _range(self, path: Path) -> tuple[Path, int, int]:
+        """With the lowest and the highest address in the file; none: a range that is empty."""
+        slots = self._slots(path)
+        places = slots["position"][slots["magic"] == MAGIC_ENTRY]
+        return (path, int(places.min()), int(places.max())) if len(places) else (path, 0, -1)
+
+    def _slots(self, path: Path) -> np.ndarray:
+        if self._kept is None or self._kept[0] != path:
+            self._kept = path, np.frombuffer(self._files.read(path), dtype=SLOT)
+        return self._kept[1]
 
 
 def _by_index(
-    options: LogOptions, files: FileSystem, folder: Path, path: Path, position: int, size: int
+    options: LogOptions, index: _Index, path: Path, position: int, size: int
 ) -> list[Piece] | None:
     """The file by slots; None when the index does not name this file's entries in order."""
     found: list[Piece] = []
     next_at = position
-    for name in files.list(folder):
-        if not name.isdigit():
-            continue
-        index = folder / name
-        rows = np.frombuffer(files.read(index), dtype=SLOT)
+    for name, rows in index.overlapping(position, position + size):
         inside = (rows["magic"] == MAGIC_ENTRY) & (rows["position"] >= position)
         inside &= rows["position"] < position + size
         places = np.flatnonzero(inside)
@@ -156,7 +180,7 @@ def _by_index(
             begin = int(mine["position"][wanted.start]) - position
             end = int(ends[wanted.stop - 1]) - position
             slots = first + wanted.start, first + wanted.stop
-            found.append(Piece(path, position, size, begin, end, True, str(index), *slots))
+            found.append(Piece(path, position, size, begin, end, True, str(name), *slots))
     return found if next_at > position else None
 
 

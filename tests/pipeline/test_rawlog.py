@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import logging
 import shutil
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("pyarrow", reason="needs pyarrow, from the extra dledger[spark]")
 
 from commitlog.errors import StoreDamaged, StoreUsageError
 from commitlog.records.message import Message
+from commitlog.records.record import MAGIC_ENTRY
 from commitlog.store.reader import StoreReader
 from commitlog.store.store import MessageStore
 from pipeline.bench import made
+from pipeline.frames.locate import SLOT
 from pipeline.options import LogOptions, OptionError, log_options
 from pipeline.rawlog import read
-from pipeline.rawlog.plan import plan, share_out
+from pipeline.rawlog.plan import _Index, plan, share_out
 from pipeline.rawlog.read import batches
 from pipeline.rawlog.shares import Piece
 
@@ -105,6 +109,41 @@ def test_records_of_a_piece_are_counted_by_the_index(count: int) -> None:
     assert max(sizes) - min(sizes) <= 1, "equal shares"
     bytes_first = LogOptions(DLEDGER, partition_bytes=1 << 10, partition_records=30)
     assert max(piece.last_slot - piece.first_slot for piece in plan(bytes_first)) < 30
+
+
+def test_each_index_file_is_read_twice_at_most_however_many_log_files_there_are() -> None:
+    """Of 12 index files with 10 entries each, log files hold 3 or 30."""
+    slots = np.zeros(10, SLOT)
+    slots["magic"], slots["size"] = MAGIC_ENTRY, 100
+    texts = {}
+    for number in range(12):
+        slots["position"] = (np.arange(10) + 10 * number) * 100
+        texts[f"{number:020d}"] = slots.tobytes()
+    for size in (300, 3_000):
+        index = _Index(files := _Files(texts), Path("/index"))
+        found = [
+            int(position)
+            for begin in range(0, 12_000, size)
+            for _, rows in index.overlapping(begin, begin + size)
+            for position in rows["position"]
+            if begin <= position < begin + size
+        ]
+        assert found == list(range(0, 12_000, 100))
+        assert max(files.reads.values()) <= 2
+
+
+class _Files:
+    """Counts how often each file is read."""
+
+    def __init__(self, texts: dict[str, bytes]) -> None:
+        self._texts, self.reads = texts, Counter[str]()
+
+    def list(self, folder: Path) -> list[str]:
+        return [*self._texts, "not-a-number"]
+
+    def read(self, path: Path) -> bytes:
+        self.reads[path.name] += 1
+        return self._texts[path.name]
 
 
 def _addresses(pieces: Iterable[Piece]) -> list[tuple[int, int]]:
