@@ -34,6 +34,12 @@ GREETING_MAX = 64
 #: In place of cluster and group in the hello of a connection between hosts (host_links.py); no
 #: group of a host can have that name.
 CARRIER = "*"
+#: Calls for a group that is not open are no more than news for so long: hosts open theirs in any
+#: order.
+NOT_OPEN_SECONDS = 10.0
+#: Names of such groups that are remembered.
+NOT_OPEN_MAX = 64
+_NOT_OPEN = f"refused for reason {int(RefusalReason.GROUP_NOT_OPEN)}"
 
 
 class PeerPort:
@@ -66,6 +72,7 @@ class PeerPort:
         #: A host's, for connections between hosts; None: callers are groups only.
         self.carriers: Callable[[], Side] | None = None
         self._complaints = Complaints(_log, owned.time)
+        self._not_open: dict[str, float] = {}  # group → when it was first called for
 
     async def open(self) -> None:
         """Listen. Raises OSError when the address is taken."""
@@ -98,6 +105,7 @@ class PeerPort:
         """Let callers of `group` in; `side()` is asked with each. Raises LogUsageError."""
         self.check_free(group)
         self._groups[group] = side
+        self._not_open.pop(group, None)
 
     def check_free(self, group: str) -> None:
         """Raises LogUsageError when `group` is here already."""
@@ -166,6 +174,8 @@ class PeerPort:
         if side is None and not self._shared:
             side = next(iter(self._groups.values()), None)
         if side is None:
+            if len(self._not_open) < NOT_OPEN_MAX:
+                self._not_open.setdefault(hello.sender.group, self._owned.time())
             me = self._config.node_id
             raise PeerRefused(
                 RefusalReason.GROUP_NOT_OPEN,
@@ -184,9 +194,16 @@ class PeerPort:
         self._greeting.pop(inbound, None)
         self._greeting_channels.discard(inbound)
         if reason:
+            is_news = inbound.kind == _NOT_OPEN and self._is_news()
             self._complaints.say(
-                f"closed a connection, {inbound.kind}",
+                f"closed a connection, {inbound.kind}{', at first' if is_news else ''}",
                 "%s: closed a connection: %s",
                 self._config.node_id,
                 reason,
+                level=logging.INFO if is_news else logging.WARNING,
             )
+
+    def _is_news(self) -> bool:
+        """Is each group that is called for and not open called for since a moment only?"""
+        now = self._owned.time()
+        return all(now - began < NOT_OPEN_SECONDS for began in self._not_open.values())

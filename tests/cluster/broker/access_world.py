@@ -10,13 +10,12 @@ from typing import Any, NamedTuple
 from cluster.broker.node import BrokerNode
 from cluster.core.access.signature import sign
 from cluster.core.pop.handles import Handle
-from cluster.core.rate import Rate
 from cluster.protocol.codes import RequestCode as Code
 from cluster.protocol.frames import FLAG_ONEWAY, Frame, encode_frame, response
 from cluster.protocol.heartbeat import ConsumerData, HeartbeatData, Subscription, encode_heartbeat
 from cluster.protocol.offset_id import decode_offset_id
 
-from .harness import Brokers, RawClient, until
+from .harness import Brokers, RawClient, until, without_refusals
 from .test_pop import handles
 
 TOPIC, OTHER = "orders", "other"
@@ -184,8 +183,7 @@ class World:
         """Everything that a request may change."""
         services = self.leader.parts
         registry = services.registry
-        # Refusals are entries of the audit log; test_audit.py is about those.
-        services.admin.audit._refusals = Rate(0, 0)
+        without_refusals(services)
         return (
             self._last(),
             sorted(

@@ -11,6 +11,7 @@ from typing import Any
 
 from cluster.broker.config import BrokerConfig
 from cluster.broker.node import BrokerNode
+from cluster.core.rate import Rate
 from cluster.protocol.codes import VERSION_OWN, RequestCode
 from cluster.protocol.frames import Frame, FrameDecoder, encode_frame
 from cluster.protocol.heartbeat import ConsumerData, HeartbeatData, Subscription, encode_heartbeat
@@ -27,6 +28,11 @@ SMALL: Mapping[str, Any] = {"index_slot_count": 1000, "index_entry_count": 4000}
 async def until(condition: Callable[[], Any], what: str = "what the test waits for") -> Any:
     """Wait for something another part does, looked at every few milliseconds."""
     return await eventually(condition, what)
+
+
+def without_refusals(parts: Any) -> None:
+    """Keep requests that are refused out of the audit log: test_audit.py is about those."""
+    parts.admin.audit._refusals = Rate(0, 0)
 
 
 @contextlib.contextmanager

@@ -21,6 +21,7 @@ from dledger.core.types import Index, Term
 from .access_world import Ask, new_group, new_topic, pop, pull, send
 from .by_hand import Asked, HandBroker, HandClient
 from .hand_world import RecordingClient
+from .harness import without_refusals
 
 NO_PERMISSION, AGAIN, OK = 16, 14, 0
 SECRET, ANOTHER = "drawn-for-this-test-alone", "another-secret-altogether"
@@ -357,6 +358,7 @@ def test_one_change_that_anybody_may_ask_costs_no_memory_and_leaves_no_mark(
     """Without accounts everybody may begin with them, so what is sent is looked at before."""
     broker = HandBroker(tmp_path)
     broker.lead()
+    without_refusals(broker.parts)
     before = broker.log.store.last.index
     policy = {"resource": "Topic:a", "actions": ["Sub"], "decision": "Allow"}
     for parts in (
@@ -383,6 +385,7 @@ def test_one_change_that_anybody_may_ask_costs_no_memory_and_leaves_no_mark(
 def test_a_change_that_the_log_does_not_take_brings_no_mark(tmp_path: Path) -> None:
     broker = HandBroker(tmp_path)
     broker.lead()
+    without_refusals(broker.parts)
     before = broker.log.store.last.index
     broker.parts.appender.body_size_max = 50  # more than the mark takes
     body = json.dumps({"create": [CHIEF]}).encode()

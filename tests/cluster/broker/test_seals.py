@@ -27,7 +27,7 @@ from tests.waiting import eventually, limit, within
 
 from .access_world import ACCOUNTS, SETTINGS, TOPIC, Ask, new_topic, send
 from .conftest import MakeBrokers
-from .harness import Brokers, until
+from .harness import Brokers, until, without_refusals
 from .test_signatures import NO_PERMISSION, last, recorded, say, start
 
 STRICT = f"""\
@@ -100,6 +100,8 @@ async def test_a_seal_is_good_in_no_later_leadership(
         ]
         for frame in frames:
             assert (await say(leader, frame, host)).code == 0
+        for node in brokers.running():
+            without_refusals(node.parts)
         stored, late = last(leader), await move(brokers)
         (other,) = (node for node in brokers.running() if node not in (leader, late))
         # It comes to the new leader first, or through a follower that has not seen it either.

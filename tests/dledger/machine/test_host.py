@@ -26,6 +26,7 @@ from dledger import (
 )
 from dledger.membership.handshake import RefusalReason
 from dledger.objects.counter import ReplicatedCounter
+from dledger.runtime import peer_port
 from tests.virtual_loop import LoopClock
 from tests.waiting import eventually, limit
 
@@ -173,8 +174,10 @@ async def test_a_group_that_is_closed_is_forgotten(hosts: Hosts) -> None:
 
 
 async def test_a_group_that_a_host_does_not_run_is_refused(
-    hosts: Hosts, caplog: pytest.LogCaptureFixture
+    hosts: Hosts, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """It says so when that lasts: hosts open their groups in any order."""
+    monkeypatch.setattr(peer_port, "NOT_OPEN_SECONDS", 0.3)
     await hosts.open_on("n1", "orders", Adder())
     with caplog.at_level(logging.WARNING):
         node = await hosts.open_on("n0", "oders", Adder())
