@@ -5,7 +5,7 @@
                        a broker may execute twice without harm
 
 A leader that lets a request run out of time becomes a suspect, so the next request asks the name
-servers first.
+servers first. So it does after a refusal of a node that is not the leader, or knows none.
 """
 
 from __future__ import annotations
@@ -47,6 +47,10 @@ async def ask_leader(
         )
     except ConnectionLost:  # or no answer in time
         instance.leaders.suspect(broker_name, connection.address)
+        raise
+    except ClusterError as error:
+        if rule_for(error).action is Action.FIND_LEADER:
+            instance.leaders.doubt(broker_name)
         raise
 
 

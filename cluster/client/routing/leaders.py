@@ -30,6 +30,7 @@ class Leaders:
         self._chosen: dict[str, str] = {}
         self._suspects: dict[str, tuple[str, int]] = {}
         self._hints: dict[str, str] = {}
+        self._doubted: set[str] = set()
         self._rotation = -1
         self._asking: dict[str, asyncio.Task[None]] = {}
         self.on_change: list[Callable[[str], None]] = []
@@ -57,6 +58,13 @@ class Leaders:
         if self._chosen.get(broker_name) == address:
             del self._chosen[broker_name]
         self._suspects[broker_name] = (address, self._term(broker_name))
+
+    def doubt(self, broker_name: str) -> None:
+        """Ask for the leader before the next request: a node answered that does not lead.
+
+        One that was started again on an empty folder knows no leader, and would be asked for ever.
+        """
+        self._doubted.add(broker_name)
 
     def hint(self, broker_name: str, leader: str) -> None:
         """Ask `leader` next, because a refusal named it."""
@@ -104,6 +112,8 @@ class Leaders:
         Raises:
             NotConnected: none of the replicas can be reached now; try again after a pause.
         """
+        look = look or broker_name in self._doubted
+        self._doubted.discard(broker_name)
         existing = self.existing(broker_name)
         doubted = existing is None or self._is_suspect(broker_name, existing.address)
         if existing is not None and not (look or doubted):

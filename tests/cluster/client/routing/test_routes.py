@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 import cluster
-from cluster.errors import NotConnected, RequestNotSupported, TopicNotFound
+from cluster.client.admin.topics import topic_settings
+from cluster.errors import NotConnected, RequestNotSupported, ServiceNotAvailable, TopicNotFound
+from cluster.protocol.codes import RequestCode
+from cluster.protocol.frames import Frame, refusal
 
-from ..stub_cluster import StubGroup
+from ..stub_cluster import HANDLERS, StubConnection, StubGroup
 
 pytestmark = pytest.mark.virtual_time
 
@@ -63,3 +66,27 @@ async def test_a_topic_of_no_leader_does_not_exist(group: StubGroup) -> None:
         group.nodes[0].kill()
         with pytest.raises(TopicNotFound, match="dledger topic create"):
             await client.instance.routes.refresh("none")
+
+
+async def test_after_a_refusal_of_a_node_without_a_leader_the_name_servers_are_asked(
+    group: StubGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such is one that came back on an empty folder: it would be asked until the next look."""
+    handler = HANDLERS[RequestCode.GET_TOPIC_CONFIG]
+
+    def of_leader(self: StubConnection, frame: Frame) -> Frame | None:
+        if self.node is not group.leader:
+            return refusal(frame, ServiceNotAvailable("no leader can be reached at the moment"))
+        return handler(self, frame)
+
+    monkeypatch.setitem(HANDLERS, RequestCode.GET_TOPIC_CONFIG, of_leader)
+    async with cluster.connect(group.nameserver.address) as client:
+
+        async def asked() -> int:
+            return (await topic_settings(client.instance, "broker-a", "T")).read_queues
+
+        before = await asked()
+        group.elect(group.nodes[1])
+        with pytest.raises(ServiceNotAvailable):
+            await asked()
+        assert await asked() == before
