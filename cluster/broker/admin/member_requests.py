@@ -54,7 +54,7 @@ def change_members(ports: AdminPorts, call: Call, request: ChangeMembersRequest)
     if request.dry_run:
         _show(ports, call, driver, kind, node)
     else:
-        call.begun(lambda: _change(ports, call, driver, kind, node))
+        call.begun_anyway(lambda: _change(ports, call, driver, kind, node))
 
 
 def _show(ports: AdminPorts, call: Call, driver: Driver, kind: ChangeKind, node: NodeId) -> None:

@@ -68,11 +68,30 @@ class Retention:
             if error is not None:
                 self._asked = 0
 
+        self._write_again(position)
         self._asked = position  # `done` may be called before the writer returns
         try:
-            self._ports.writer.write_to_free_space(LogTrimmed(position), done, self._kept(position))
+            self._ports.writer.write_to_free_space(LogTrimmed(position), done)
         except ClusterError:
             self._asked = 0  # there is more to do than that; the next look decides again
+
+    def _write_again(self, position: int) -> None:
+        """Write audit entries below the address again, in front of the decision.
+
+        In a batch of their own, which a full disk refuses: then the files go without them (L5). The
+        decision may take what the log keeps free for it, and they are larger than that.
+        """
+
+        def written(error: Exception | None) -> None:
+            if error is not None:
+                _log.error("audit entries below address %d are not kept: %s", position, error)
+
+        records = self._kept(position)
+        try:
+            if records:
+                self._ports.writer.write_at_once(records, written)
+        except ClusterError as full:
+            written(full)
 
     def _kept(self, position: int) -> list[StateRecord]:
         """Entries of the audit log that would go too early."""
@@ -82,7 +101,7 @@ class Retention:
                 ports.config,
                 ports.derived,
                 ports.reader,
-                first=self.beginning.log.first_position,
+                first=max(self.beginning.log.first_position, ports.state.log_start),
                 position=position,
                 now_ms=ports.now_ms(),
             )

@@ -181,7 +181,7 @@ def delete_topic(ports: AdminPorts, call: Call, request: TopicRequest) -> None:
         raise Unauthorized(f"the topic {request.topic} is the broker's own; name another one")
     state = ports.state
     groups = {str(row["groupName"]) for row in state.groups}
-    groups.update(name for name, offsets in state.offsets.groups() if request.topic in offsets)
+    groups.update(name for name, _ in state.offsets.groups())
     names = {row.name for row in state.topics}
     retries = retry_topics_of(request.topic, groups, names) if exists else []
     ports.writer.write(TopicsChanged(delete=(request.topic, *retries)), call.done)

@@ -204,6 +204,25 @@ async def test_a_deleted_topic_takes_its_retry_topics_with_it(
         assert topics.get(retry) is None
 
 
+async def test_a_deleted_topic_leaves_the_retry_topic_of_a_group_of_such_a_name(
+    make_brokers: MakeBrokers,
+) -> None:
+    """%RETRY%CG_T is of the group CG_T, which has offsets of another topic and no settings."""
+    async with make_brokers() as brokers:
+        client = await filled(brokers, 1)
+        await popped(client)
+        assert (await client.send("other")).code == 0
+        place = {"consumerGroup": "CG_T", "topic": "other", "queueId": 0, "commitOffset": 1}
+        assert (await client.ask(Code.UPDATE_CONSUMER_OFFSET, place)).code == 0
+        retry = {"topic": "%RETRY%CG_T", "defaultTopic": "TBW102", "readQueueNums": 1,
+                 "writeQueueNums": 1, "perm": 6, "topicFilterType": "SINGLE_TAG"}  # fmt: skip
+        assert (await client.ask(Code.UPDATE_AND_CREATE_TOPIC, retry)).code == 0
+        topics = (await brokers.leader()).parts.state.topics
+        assert topics.get("%RETRY%CG_T") is not None
+        assert (await client.ask(Code.DELETE_TOPIC_IN_BROKER, {"topic": "T"})).code == 0
+        assert topics.get("%RETRY%CG_T") is not None
+
+
 async def test_an_acknowledged_message_stays_away_and_another_comes_after_a_leader_change(
     make_brokers: MakeBrokers,
 ) -> None:

@@ -3,9 +3,9 @@
     before the log's oldest files go:  entries in them ─► the same, written again  ─► LogTrimmed
                                        those of the days and bytes that are set
 
-They are written in one batch with the record that lets the files go, in front of it, so that no
-replica deletes the only copy. They never take more than half of what goes: files go first of all
-where the disk is full.
+They are written in front of the record that lets the files go, so that no replica deletes the only
+copy; where the disk is full the files go without them. They never take more than half of what goes,
+and refusals no more than a quarter of them: strangers cannot push out what was done.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cluster.broker.admin.audit.reading import CHUNK_COUNT, bounds
 from cluster.broker.config import BrokerConfig
 from cluster.broker.kernel.apply.derived import DerivedStore
 from cluster.broker.kernel.read.reader import RecordReader
-from cluster.core.audit.entry import kept_record, read_entry
+from cluster.core.audit.entry import REFUSED, kept_record, read_entry
 from cluster.core.internal_topics import StateRecord, StateRecordError
 from cluster.core.topics import AUDIT_KEPT_TOPIC, AUDIT_TOPIC
 from commitlog.records.message import Message, decode_message
@@ -25,6 +25,8 @@ from commitlog.records.message import Message, decode_message
 DAY_MS = 24 * 3600 * 1000
 RECORD_ROOM_BYTES = 256
 """What a record has beside its body, at most."""
+REFUSED_SHARE = 4
+"""Refusals take one byte of so many."""
 
 
 def kept_records(
@@ -38,16 +40,18 @@ def kept_records(
 ) -> list[StateRecord]:
     """Records to be written again before the log's files of [first, position) go.
 
-    Raises StoreDamaged for an entry that cannot be read.
+    Those below `first` were written again before. Raises StoreDamaged for an entry that cannot be
+    read.
     """
     if not config.audit_days:
         return []
     oldest_ms = now_ms - config.audit_days * DAY_MS
     bytes_max = min(config.audit_bytes_max, (position - first) // 2)
+    refused_max = bytes_max // REFUSED_SHARE
     records: list[StateRecord] = []
     seen = set[int]()
     for topic in (AUDIT_TOPIC, AUDIT_KEPT_TOPIC):  # those of the second one are older
-        for message in _below(derived, reader, topic, position):
+        for message in _between(derived, reader, topic, first, position):
             try:
                 audited = read_entry(message.body, message.queue_offset, message.store_timestamp_ms)
             except StateRecordError:
@@ -55,7 +59,12 @@ def kept_records(
             if audited.at_ms < oldest_ms or audited.number in seen:
                 continue
             record = kept_record(audited)
-            bytes_max -= len(record.body) + RECORD_ROOM_BYTES
+            size = len(record.body) + RECORD_ROOM_BYTES
+            if audited.entry.outcome == REFUSED:
+                refused_max -= size
+                if refused_max < 0:
+                    continue
+            bytes_max -= size
             if bytes_max < 0:
                 return records[::-1]
             seen.add(audited.number)
@@ -63,10 +72,10 @@ def kept_records(
     return records[::-1]
 
 
-def _below(
-    derived: DerivedStore, reader: RecordReader, topic: str, position: int
+def _between(
+    derived: DerivedStore, reader: RecordReader, topic: str, first: int, position: int
 ) -> Iterator[Message]:
-    """Messages of the topic that lie below the address, the newest first."""
+    """Messages of the topic with addresses in [first, position), the newest first."""
     low, high = bounds(derived, topic)
     queue = derived.queue(topic, 0)
     if queue is None:
@@ -76,6 +85,7 @@ def _below(
         return queue.read(offset, 1)[0].physical_offset
 
     end = low + bisect.bisect_left(range(low, high), position, key=address)
+    low += bisect.bisect_left(range(low, end), first, key=address)
     while end > low:
         begin = max(low, end - CHUNK_COUNT)
         for place in reversed(queue.read(begin, end - begin)):

@@ -56,12 +56,10 @@ def list_audit(ports: AdminPorts, call: Call, request: ListAuditRequest) -> None
         rows: list[dict[str, Any]] = []
         following: int | None = None
         for count, audited in enumerate(itertools.islice(entries, LOOKS_MAX), 1):
-            if request.since_ms is not None and audited.at_ms < request.since_ms:
-                if request.after is None:
-                    following = None
-                    break
-                continue
-            if _is_wanted(request, audited):
+            early = request.since_ms is not None and audited.at_ms < request.since_ms
+            if early and request.after is None:
+                break
+            if not early and _is_wanted(request, audited):
                 rows.append(audited.to_json())
             if len(rows) == request.max_num or count == LOOKS_MAX:
                 following = audited.number

@@ -101,15 +101,10 @@ class StateWriter:
         self.write_records(records, done)
         self._appender.flush()
 
-    def write_to_free_space(
-        self, change: StateChange, done: Done, in_front: Sequence[StateRecord] = ()
-    ) -> None:
-        """As `write`, at once and alone, and not refused by a full disk: it leads to space (L5).
-
-        `in_front`: records that are written again, since their files go.
-        """
+    def write_to_free_space(self, change: StateChange, done: Done) -> None:
+        """As `write`, at once and alone, and not refused by a full disk: it leads to space (L5)."""
         self._appender.flush()
-        self.write_records([*in_front, self._record(change)], done)
+        self.write_records([self._record(change)], done)
         self._appender.open().frees_space = True
         self._appender.flush()
 
