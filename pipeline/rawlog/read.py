@@ -172,20 +172,32 @@ def _by_search(options: LogOptions, piece: Piece, data: memoryview) -> Iterator[
             yield mine
         if inside < len(found):
             return
-        at = found.end if inside else at
-        if inside and at < stop - lead - 4 and not _ends(piece, data, at):
-            if stop == len(data) or _longest(data, at, piece) <= stop - at:
+        if inside:
+            at = found.end
+        elif _ends(piece, data, at):
+            return
+        elif len(one := _one(piece, data, at)):  # longer than the window
+            yield one
+            at = one.end
+        else:
+            at = _broken(options, piece, data, at)
+            continue
+        if at >= piece.end:  # the next piece searches its first record, so that is judged here
+            if not _ends(piece, data, at) and not len(_one(piece, data, at)):
                 at = _broken(options, piece, data, at)
-        elif not inside:
-            if _ends(piece, data, at):
-                return
-            if stop == len(data) or _longest(data, at, piece) <= stop - at:
-                at = _broken(options, piece, data, at)
-            else:  # one record longer than the window: look at it alone
-                stop = min(at + lead + _longest(data, at, piece), len(data))
-                found = search(data[:stop], entries=piece.entries, start=at)
-                yield found.slice(0, 1)
-                at = found.slice(0, 1).end
+        elif (
+            at < stop - lead - 4
+            and not _ends(piece, data, at)
+            and (stop == len(data) or _longest(data, at, piece) <= stop - at)
+        ):
+            at = _broken(options, piece, data, at)
+
+
+def _one(piece: Piece, data: memoryview, at: int) -> Found:
+    """The record at `at`, however long; none where none begins, whatever size is stated there."""
+    lead = HEADER_SIZE if piece.entries else 0
+    stop = min(at + lead + _longest(data, at, piece), len(data))
+    return search(data[:stop], entries=piece.entries, start=at).slice(0, 1)
 
 
 def _longest(data: memoryview, at: int, piece: Piece) -> int:
@@ -215,8 +227,8 @@ def _broken(options: LogOptions, piece: Piece, data: memoryview, at: int) -> int
     damage = _damage(piece, at, "no record is here though the log goes on")
     if options.repair == "strict":
         raise damage
-    again = _first(piece, data, at + 1)
-    left_out = (piece.end if again is None else again) - at
+    again = _first(replace(piece, end=len(data)), data, at + 1)
+    left_out = (len(data) if again is None else again) - at
     _log.warning("%s; %d bytes are left out", damage, left_out)
     return again
 

@@ -244,6 +244,30 @@ def test_zeros_before_other_records_are_damage_and_no_end(tmp_path: Path, piece_
         assert _found(_rows(skipping)) == expected[:number] + expected[number + 1 :]
 
 
+@pytest.mark.parametrize("piece_bytes", [1 << 10, 1 << 20])
+@pytest.mark.parametrize("store", [PLAIN, DLEDGER], ids=["plain", "entries"])
+def test_bytes_that_state_a_long_record_are_damage(
+    store: Path, tmp_path: Path, piece_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any record of a log that is longer than a window, also the first of a later piece."""
+    monkeypatch.setattr(read, "SEARCH_BYTES", 1_000)
+    copy = tmp_path / "store"
+    shutil.copytree(store, copy)
+    for index in copy.glob("dledger-*/index"):
+        shutil.rmtree(index)
+    expected = _expected(store)
+    log = min((*copy.glob("commitlog/*"), *copy.glob("dledger-*/data/*")))
+    raw, lead = log.read_bytes(), 0 if store is PLAIN else 48
+    strict = LogOptions(copy, columns=COLUMNS, internal=True, partition_bytes=piece_bytes)
+    skipping = replace(strict, repair="skip")
+    for number in range(1, 12):
+        begin = expected[number][4] - lead
+        log.write_bytes(raw[:begin] + b"\x7f" * (lead + 40) + raw[begin + lead + 40 :])
+        with pytest.raises(StoreDamaged, match=f"position {begin} "):
+            _rows(strict)
+        assert _found(_rows(skipping)) == expected[:number] + expected[number + 1 :]
+
+
 def test_sizes_that_do_not_add_up(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     store = tmp_path / "store"
     shutil.copytree(PLAIN, store)
