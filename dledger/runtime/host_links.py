@@ -84,7 +84,7 @@ class HostLink(Link):
     ) -> None:
         super().__init__(settings, lambda: me, _vouch, jitter, self._ended)
         self._owned = owned
-        self._waiting: list[asyncio.Future[Carrier | None]] = []
+        self._waiting: dict[asyncio.Future[Carrier | None], None] = {}
         self._carrier: Carrier | None = None
         #: The peer takes no carriers, as it said when it was asked last.
         self._is_refused = False
@@ -97,8 +97,11 @@ class HostLink(Link):
         if self._carrier is not None or self._is_refused:
             return self._carrier
         waits: asyncio.Future[Carrier | None] = self._owned.loop.create_future()
-        self._waiting.append(waits)
-        return await waits
+        self._waiting[waits] = None
+        try:
+            return await waits
+        finally:  # while a host is away, each of its groups gives up every few seconds
+            self._waiting.pop(waits, None)
 
     async def stop(self) -> None:
         """Close the carrier; callers that wait for one are told that there is none."""
@@ -129,7 +132,7 @@ class HostLink(Link):
         return REFUSED_SECONDS if self._is_refused else super()._pause(pause)
 
     def _tell(self) -> None:
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting = self._waiting, {}
         for one in waiting:
             if not one.done():
                 one.set_result(self._carrier)

@@ -257,9 +257,11 @@ class Link:
             witness=self.witness,
         )
         outbound, carriers = self._new_outbound(dialler), self._carriers
+        is_carried = carriers is not None
         try:
             async with asyncio.timeout(settings.timeout):
-                if carriers is None or not await carriers.connect(settings, outbound):
+                is_carried = carriers is not None and await carriers.connect(settings, outbound)
+                if not is_carried:
                     await loop.create_connection(
                         lambda: outbound, host, port, local_addr=settings.source, ssl=context
                     )
@@ -271,7 +273,7 @@ class Link:
             return OSError(why) if why else error
         except (OSError, PeerRefused, MalformedFrame) as error:
             outbound.abort()
-            if context is not None and isinstance(error, _CUT_OFF):
+            if context is not None and not is_carried and isinstance(error, _CUT_OFF):
                 return ssl.SSLError(
                     f"{settings.peer} closed a connection that began with TLS; see its log, and "
                     "that its tls_mode is permissive or enforcing"

@@ -17,6 +17,9 @@ from dledger.membership.proof import NONCE_SIZE
 from dledger.objects.counter import ReplicatedCounter
 from dledger.runtime.channels import Channel
 from dledger.runtime.host_parts import HostParts
+from dledger.runtime.link import Link, LinkSettings
+from dledger.runtime.outbound import Outbound
+from dledger.runtime.peer_tls import PeerTls
 from tests.dledger.runtime.test_peer_tls import tls
 from tests.virtual_loop import LoopClock
 from tests.waiting import eventually
@@ -124,6 +127,39 @@ async def test_a_wrong_secret_is_told_by_each_group(hosts: Hosts) -> None:
 
     await eventually(refused, "that n1 refuses n0", 60)
     assert not parts_of(hosts, "n1").links._accepted
+
+
+async def test_who_gives_up_waiting_for_a_host_is_forgotten(hosts: Hosts) -> None:
+    """A host may be away for days, and every group asks for it every few seconds."""
+    await hosts.start("n0")
+    link = parts_of(hosts, "n0").links._links[NodeId("n1"), LinkKind.BULK]
+    waiting = [asyncio.ensure_future(link.carrier()) for _ in range(3)]
+    await asyncio.sleep(0)
+    assert len(link._waiting) == 3
+    for one in waiting:
+        one.cancel()
+    await asyncio.wait(waiting)
+    assert not link._waiting
+
+
+class Broken:
+    """The connections of a host that end at every attempt."""
+
+    async def connect(self, settings: LinkSettings, outbound: Outbound) -> bool:
+        raise ConnectionResetError("the connection of the two hosts has ended")
+
+    def error(self, peer: NodeId, link_kind: LinkKind) -> str:
+        return ""
+
+
+async def test_a_connection_of_hosts_that_breaks_is_no_quarrel_about_tls(hosts: Hosts) -> None:
+    config = replace(hosts.configs["n0"], **tls("permissive", "n0"))  # type: ignore[arg-type]
+    n0, n1 = map(NodeId, ("n0", "n1"))
+    settings = LinkSettings.of(config, n1, LinkKind.BULK, None, tls=PeerTls.of(config))
+    me = Member("c", "g", n0, 1)
+    link = Link(settings, lambda: me, lambda *_: None, lambda: 0.5, lambda *_: None, Broken())
+    assert await link._attempt() is None
+    assert link.status().error == "the connection of the two hosts has ended"
 
 
 async def test_a_channel_proves_the_secret_for_its_group(hosts: Hosts) -> None:
