@@ -154,7 +154,13 @@ class Channel(asyncio.Transport):
         self._queue.clear()
         self._size = 0
         self._channels.ended(self, tell)
-        self._channels.owned.call_soon(self._protocol.connection_lost, error)
+        self._channels.owned.call_soon(self._tell_lost, error)
+
+    def _tell_lost(self, error: Exception | None) -> None:
+        try:
+            self._protocol.connection_lost(error)
+        except Exception:  # its group's mistake, not the host's
+            self._channels.owned.spared("while a channel ended")
 
 
 class Channels:

@@ -190,6 +190,22 @@ async def test_channels_end_with_their_carrier() -> None:
         pair.dialler.open(Taker())
 
 
+async def test_a_mistake_at_the_end_of_a_channel_is_not_the_host_s() -> None:
+    pair, well = Pair(), Taker()
+
+    class Sick(Taker):
+        def connection_lost(self, exc: Exception | None) -> None:
+            raise ZeroDivisionError("while it ended")
+
+    pair.dialler.open(Sick())
+    pair.dialler.open(well)
+    pair.dialler.lost(None)
+    await asyncio.sleep(0)
+    assert well.lost
+    assert not pair.died
+    assert pair.owned.mistakes == 1
+
+
 @pytest.mark.parametrize(
     ("head", "said"),
     [
