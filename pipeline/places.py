@@ -113,7 +113,7 @@ class PlaceFiles:
         """A file that is not read before it is asked to; `writable` must be False."""
         if writable:
             raise PermissionError(f"{path} is behind a URL, which is only read; copy it first")
-        return PlaceFile(path, self.file_size(path))
+        return PlaceFile(path, self.file_size(path), self._found)
 
     def _info(self, path: Path) -> Any:
         return self._found.get_file_info(str(path))
@@ -121,10 +121,16 @@ class PlaceFiles:
 
 @dataclass(frozen=True, slots=True)
 class PlaceFile:
-    """A file's place and size, which is all that planning asks of it."""
+    """A file's place and size, and the few bytes that planning asks for."""
 
     path: Path
     size: int
+    found: Any
+
+    def pread(self, size: int, position: int) -> bytes:
+        """Up to `size` bytes. Raises OSError."""
+        with self.found.open_input_file(str(self.path)) as file:
+            return bytes(file.read_at(size, position))
 
     def close(self) -> None:
         """Has no effect: no connection is kept."""

@@ -97,7 +97,7 @@ class StandIn:
         self._inbound.add(one)
         return one
 
-    def side_of(self, _: Hello) -> Side:
+    def side_of(self, _: Hello, *, in_channel: bool = False) -> Side:
         """Of its connections: each is let in, and its messages are put aside."""
         return Side(
             self.me,

@@ -6,9 +6,9 @@
     --tls-any-host        $DLEDGER_TLS_ANY_HOST    … whatever host they name
     --profile NAME        $DLEDGER_PROFILE         all of them by one name (dledger profile)
 
-What is given counts, then the environment, then the profile. A profile that is in use without a
-word counts for commands that are told no address, neither by -a nor by $NAMESRV_ADDR: an account
-is for the cluster that it was made for.
+What is given counts before what a profile has. A profile of the environment, or one that is in use,
+counts only for commands that are told no address, by -a or (for one in use) by $NAMESRV_ADDR: an
+account is for the cluster that it was made for.
 
 A secret is never an argument: arguments are seen by everybody on the machine.
 """
@@ -38,6 +38,7 @@ from cluster.errors import ClusterError, NotDone, NotTrusted, TopicNotFound, Una
 from commitlog.advice import BETWEEN
 
 SYSTEM = "system"
+PROFILE_VARIABLE = "DLEDGER_PROFILE"
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -125,6 +126,8 @@ def _filled(given: Reach, name: str | None) -> Reach:
     """Raises CommandError for a profile that is not there, or cannot be read."""
     if name is not None:
         return given.filled(load_profiles().get(name))
+    if (named := os.environ.get(PROFILE_VARIABLE)) and given.address is None:
+        return given.filled(load_profiles().get(named))
     if given.address is not None or os.environ.get(ENVIRONMENT_ADDRESS):
         return given
     found = load_profiles()
@@ -141,9 +144,8 @@ _OPTIONS = (
         "--profile",
         "profile_name",
         metavar="NAME",
-        envvar="DLEDGER_PROFILE",
         shell_complete=_profile_names,
-        help="Address, account and TLS as kept by dledger profile.",
+        help="Address, account and TLS as kept by dledger profile; without it $DLEDGER_PROFILE.",
     ),
     click.option(
         "--tls-any-host",

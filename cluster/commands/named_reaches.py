@@ -94,7 +94,12 @@ def _read(found: Any) -> NamedReaches:
         raise ValueError(f"version {found['version']}")
     profiles = {}
     for name, row in found["profiles"].items():
-        profiles[str(name)] = NamedReach(**row)
+        profile = profiles[str(name)] = NamedReach(**row)
+        texts = (profile.address, profile.account, profile.tls)
+        if not all(isinstance(text, str) for text in texts) or not isinstance(
+            profile.tls_any_host, bool
+        ):
+            raise TypeError(f"{name} has values of other types")
     in_use = str(found["in_use"])
     if in_use and in_use not in profiles:
         raise ValueError(f"{in_use!r} is in use and is not there")

@@ -40,6 +40,8 @@ _HEAD = struct.Struct(">IB")
 CHANNEL_FRAME_BYTES_MAX = FRAME_SIZE + _HEAD.size + CHUNK_BYTES_MAX
 #: Open at a time on one carrier; a host's groups need two each with each other host.
 CHANNELS_MAX = 1 << 16
+#: Of a channel, in 32 bits: a thousand groups that a peer does not run call it for days until then.
+NUMBER_MAX = (1 << 32) - 1
 #: Collected in one turn and written before it is over: what a socket takes at once, about.
 _BATCH_BYTES_MAX = 256 << 10
 _DATA, _OPEN, _END = range(3)
@@ -191,9 +193,14 @@ class Channels:
         self._batch_bytes = self._last = 0
         self._asked = self._gone = False
 
+    @property
+    def is_used_up(self) -> bool:
+        """Have all numbers been given away? Then another carrier is wanted."""
+        return self._last >= NUMBER_MAX
+
     def open(self, protocol: asyncio.BufferedProtocol) -> Channel:
         """A new channel of ours, made known to its protocol. Raises ConnectionResetError."""
-        if self._gone:
+        if self._gone or self.is_used_up:
             raise ConnectionResetError("the connection of the two hosts has ended")
         self._last += 1
         self.post(self._last, _OPEN)

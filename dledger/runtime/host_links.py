@@ -168,6 +168,8 @@ class HostLinks:
         carrier = await link.carrier()
         if carrier is None:
             return False
+        if carrier.channels.is_used_up:
+            carrier.abort()  # the next one counts anew
         carrier.channels.open(outbound)
         return True
 

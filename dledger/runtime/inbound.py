@@ -70,8 +70,8 @@ class Side:
 class Port(Protocol):
     """The owner of a connection until its hello is accepted."""
 
-    def side_of(self, hello: Hello) -> Side:
-        """The group that it names. Raises PeerRefused."""
+    def side_of(self, hello: Hello, *, in_channel: bool = False) -> Side:
+        """The group that it names; a channel carries no channels. Raises PeerRefused."""
         ...
 
     def greeted(self, inbound: Inbound) -> None:
@@ -103,6 +103,8 @@ class Inbound(asyncio.BufferedProtocol):
         self._acceptor: Acceptor | None = None
         #: Names in the certificate that the caller showed; none: it showed none.
         self.certified: Collection[NodeId] = ()
+        #: Is it one of the channels of a connection between hosts?
+        self.in_channel = False
         self._unheard: frozenset[FrameType] = frozenset()
         self._decoder = FrameDecoder(SMALL_FRAME_BYTES_MAX)
         self._timeout = timeout
@@ -190,7 +192,7 @@ class Inbound(asyncio.BufferedProtocol):
 
     def _greet(self, frame: Frame) -> None:
         if self._side is None:
-            self._side = self._port.side_of(hello_of(frame))
+            self._side = self._port.side_of(hello_of(frame), in_channel=self.in_channel)
             self._acceptor = self._acceptor_of(self._side)
         side, acceptor = self._side, self._acceptor
         assert acceptor is not None

@@ -141,7 +141,7 @@ class PeerPort:
         It needs no descriptor, and its host has proved the secret; so strays never crowd it out.
         """
         inbound = self._make(Inbound)
-        inbound.certified = certified
+        inbound.certified, inbound.in_channel = certified, True
         self._greeting_channels.add(inbound)
         return inbound
 
@@ -166,9 +166,9 @@ class PeerPort:
 
     # -- `Port` of a connection ------------------------------------------------------------------
 
-    def side_of(self, hello: Hello) -> Side:
-        """The group that it names. Raises PeerRefused."""
-        if hello.sender.group == CARRIER and self.carriers is not None:
+    def side_of(self, hello: Hello, *, in_channel: bool = False) -> Side:
+        """The group that it names; a channel carries no channels. Raises PeerRefused."""
+        if hello.sender.group == CARRIER and self.carriers is not None and not in_channel:
             return self.carriers()
         side = self._groups.get(hello.sender.group)
         if side is None and not self._shared:

@@ -10,6 +10,7 @@ read here but names, sizes and slots.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,8 @@ from pipeline.options import LogOptions, OptionError
 from pipeline.places import files_of
 from pipeline.rawlog.backups import Backup, backup_at
 from pipeline.rawlog.shares import Piece, shares
+
+_MAGIC = struct.Struct(">i")
 
 
 def plan(options: LogOptions) -> list[Piece]:
@@ -143,6 +146,15 @@ class _Index:
             if first < end and last >= begin:
                 yield path, self._slots(path)
 
+    def goes_on(self, log_file: Path, at: int) -> bool:
+        """Is there an entry behind those that the index names? Its last slots were lost then."""
+        file = self._files.open(log_file, writable=False)
+        try:
+            magic = file.pread(_MAGIC.size, at)
+        finally:
+            file.close()
+        return len(magic) == _MAGIC.size and _MAGIC.unpack(magic)[0] == MAGIC_ENTRY
+
     def _range(self, path: Path) -> tuple[Path, int, int]:
         """With the lowest and the highest address in the file; none: a range that is empty."""
         slots = self._slots(path)
@@ -158,7 +170,7 @@ class _Index:
 def _by_index(
     options: LogOptions, index: _Index, path: Path, position: int, size: int
 ) -> list[Piece] | None:
-    """The file by slots; None when the index does not name this file's entries in order."""
+    """The file by slots; None when the index does not name all of its entries, in order."""
     found: list[Piece] = []
     next_at = position
     for name, rows in index.overlapping(position, position + size):
@@ -181,7 +193,10 @@ def _by_index(
             end = int(ends[wanted.stop - 1]) - position
             slots = first + wanted.start, first + wanted.stop
             found.append(Piece(path, position, size, begin, end, True, str(name), *slots))
-    return found if next_at > position else None
+    left = position + size - next_at
+    if next_at == position or (left > 0 and index.goes_on(path, next_at - position)):
+        return None
+    return found
 
 
 def _wanted(options: LogOptions, indexes: np.ndarray) -> slice:

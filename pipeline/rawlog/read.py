@@ -194,7 +194,7 @@ def _by_search(options: LogOptions, piece: Piece, data: memoryview) -> Iterator[
 
 
 def _one(piece: Piece, data: memoryview, at: int) -> Found:
-    """The record at `at`, however long; none where none begins, whatever size is stated there."""
+    """The record at `at`, however long; none where none begins, also if a size is stated there."""
     lead = HEADER_SIZE if piece.entries else 0
     stop = min(at + lead + _longest(data, at, piece), len(data))
     return search(data[:stop], entries=piece.entries, start=at).slice(0, 1)

@@ -174,7 +174,9 @@ def check_columns(types: Mapping[str, str], options: SinkOptions) -> None:
         if wanted is not None and kind not in wanted:
             raise OptionError(f"column {name} is of type {kind}; cast it to {' or '.join(wanted)}")
         if name == "key" and kind.startswith(_NESTED):
-            raise OptionError(f"column key is of type {kind}; cast it to string, or to_json(key)")
+            raise OptionError(
+                f"column key is of type {kind}; use to_json(key), or cast it to string"
+            )
 
 
 #: Types without a text of their own.

@@ -268,6 +268,17 @@ def test_bytes_that_state_a_long_record_are_damage(
         assert _found(_rows(skipping)) == expected[:number] + expected[number + 1 :]
 
 
+@pytest.mark.parametrize("slots", [0, 1, 10, 200])
+def test_rows_behind_an_index_that_lost_its_end_are_found(tmp_path: Path, slots: int) -> None:
+    copy = tmp_path / "store"
+    shutil.copytree(DLEDGER, copy)
+    for index in copy.glob("dledger-*/index/*"):
+        raw = index.read_bytes()
+        index.write_bytes(raw[: 32 * slots] + bytes(len(raw) - 32 * slots))
+    options = LogOptions(copy, columns=COLUMNS, internal=True)
+    assert _found(_rows(options)) == _expected(DLEDGER)
+
+
 def test_sizes_that_do_not_add_up(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     store = tmp_path / "store"
     shutil.copytree(PLAIN, store)

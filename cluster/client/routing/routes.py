@@ -157,7 +157,8 @@ class Routes:
     async def _route_of_leaders(self, topic: str) -> TopicRoute | None:
         """The route by the topic's settings at each broker name; None where none has the topic.
 
-        A leader that cannot be asked, or may not tell this account, counts as one without it.
+        A leader that cannot be asked within `replica_fallback` seconds, or may not tell this
+        account, counts as one without it.
         """
         try:
             brokers = (await self.cluster()).values()
@@ -175,9 +176,10 @@ class Routes:
             return None
         ask = encode(TopicRequest(topic))
         try:
-            answer = await self._ask_at(data.leader, RequestCode.GET_TOPIC_CONFIG, ask)
+            async with asyncio.timeout(self._config.replica_fallback):
+                answer = await self._ask_at(data.leader, RequestCode.GET_TOPIC_CONFIG, ask)
             row = decode_topic_config(answer.body)
-        except ClusterError:
+        except (ClusterError, TimeoutError):
             return None
         return QueueData(
             data.broker_name,

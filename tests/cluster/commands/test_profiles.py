@@ -58,6 +58,11 @@ def test_profile_in_use_is_taken_only_without_an_address(
     assert _filled(Reach(), None) == Reach(PROD, account)
     assert _filled(Reach("h:1"), None) == Reach("h:1"), "the account is for another cluster"
     assert _filled(Reach("h:1"), "prod") == Reach("h:1", account), "both were asked for"
+    dledger(home, "profile create other -a h:3")
+    monkeypatch.setenv("DLEDGER_PROFILE", "other")
+    assert _filled(Reach(), None) == Reach("h:3")
+    assert _filled(Reach("h:1"), None) == Reach("h:1")
+    monkeypatch.delenv("DLEDGER_PROFILE")
     monkeypatch.setenv("NAMESRV_ADDR", "h:2")
     assert _filled(Reach(), None) == Reach()
     assert _filled(Reach(), "prod") == Reach(PROD, account)
@@ -107,7 +112,15 @@ def test_wrong_uses_say_what_to_try(home: Path, words: str, code: int, said: str
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", '{"version": 2}', '{"version": 1, "in_use": "x", "profiles": {}}']
+    "text",
+    [
+        "",
+        "[]",
+        '{"version": 2}',
+        '{"version": 1, "in_use": "x", "profiles": {}}',
+        '{"version": 1, "in_use": "", "profiles": {"x": {"address": 1}}}',
+        '{"version": 1, "in_use": "", "profiles": {"x": {"address": "h:1", "tls_any_host": "no"}}}',
+    ],
 )
 def test_file_of_something_else_is_said_and_left_alone(home: Path, text: str) -> None:
     profiles_file().write_text(text)

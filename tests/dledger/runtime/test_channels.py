@@ -8,7 +8,12 @@ import pytest
 
 from commitlog.files.system import Buffer
 from dledger.errors import MalformedFrame
-from dledger.runtime.channels import CHANNEL_FRAME_BYTES_MAX, CHUNK_BYTES_MAX, Channels
+from dledger.runtime.channels import (
+    CHANNEL_FRAME_BYTES_MAX,
+    CHUNK_BYTES_MAX,
+    NUMBER_MAX,
+    Channels,
+)
 from dledger.runtime.owned import Owned
 from dledger.wire.frames import Frame, FrameDecoder, FrameType, pack_frame
 
@@ -227,3 +232,13 @@ async def test_the_side_that_accepts_opens_none() -> None:
     frame = decoded(FrameDecoder(), pack_frame(FrameType.CHANNEL, b"\0\0\0\1\1"))[0]
     with pytest.raises(MalformedFrame, match="cannot be opened"):
         pair.dialler.heard(frame)
+
+
+async def test_a_carrier_whose_numbers_are_used_up_opens_no_channel() -> None:
+    pair = Pair()
+    pair.dialler.open(Taker())
+    assert not pair.dialler.is_used_up
+    pair.dialler._last = NUMBER_MAX
+    assert pair.dialler.is_used_up
+    with pytest.raises(ConnectionResetError):
+        pair.dialler.open(Taker())

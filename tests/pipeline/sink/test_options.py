@@ -92,7 +92,7 @@ TEXT = {"value": "string"}
         ({**TEXT, "queue": "string"}, "t", "queue is of type string; cast it to int"),
         ({**TEXT, "headers": "map<string,string>"}, "t", "headers is of type map"),
         ({**TEXT, "topic": "int"}, "", "topic is of type int"),
-        ({**TEXT, "key": "array<string>"}, "t", "key is of type array<string>; cast it to string"),
+        ({**TEXT, "key": "array<string>"}, "t", "key is of type array<string>; use to_json"),
         ({**TEXT, "key": "struct<a:int>"}, "t", r"to_json\(key\)"),
     ],
 )
