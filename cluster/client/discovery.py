@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from pathlib import Path
 
 from cluster.client.client import Client
 from cluster.client.config import ClientConfig, ClientConfigError
+from cluster.home import home_folder
 
 ENVIRONMENT_ADDRESS = "NAMESRV_ADDR"
 """Where RocketMQ's own tools find the name servers: "host:port;host:port"."""
@@ -50,8 +50,7 @@ def resolve(address: str | None) -> list[str]:
 
 def _local_cluster() -> str:
     """Name servers of the cluster that `dledger up` started last; "" if there is none."""
-    home = os.environ.get("DLEDGER_HOME")
-    path = (Path(home) if home else Path.home() / ".dledger") / "local" / "ports.json"
+    path = home_folder() / "local" / "ports.json"
     try:
         members = json.loads(path.read_text(encoding="utf-8"))
         return ";".join(

@@ -11,13 +11,13 @@ Paths are absolute; secrets stay in the files that they name. The file is replac
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from cluster.commands.errors import NOT_THERE, USAGE, CommandError
+from cluster.home import home_folder
 from cluster.local.private_files import write_private
 
 VERSION = 1
@@ -64,8 +64,7 @@ class NamedReaches:
 
 def profiles_file() -> Path:
     """Where this user's profiles are."""
-    home = os.environ.get("DLEDGER_HOME")
-    return (Path(home) if home else Path.home() / ".dledger") / "profiles.json"
+    return home_folder() / "profiles.json"
 
 
 def load_profiles() -> NamedReaches:

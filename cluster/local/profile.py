@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cluster.home import home_folder
 from cluster.local.private_files import write_private
 from commitlog.advice import Advised
 
@@ -155,8 +156,7 @@ class Profile:
 
 def default_root() -> Path:
     """Where `dledger up` keeps its cluster."""
-    home = os.environ.get("DLEDGER_HOME")
-    return (Path(home) if home else Path.home() / ".dledger") / "local"
+    return home_folder() / "local"
 
 
 def profile_path(root: Path) -> Path:

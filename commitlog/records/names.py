@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Final
 
 from commitlog.errors import MessageTooLarge, StoreUsageError
@@ -58,6 +59,23 @@ LEGAL: Final = re.compile(r"[%|a-zA-Z0-9_-]+")  # of topics and groups
 def is_pop_retry(topic: str) -> bool:
     """Is it %RETRY%GROUP+TOPIC, which brokers make for groups that pop, and clients cannot?"""
     return topic.startswith(RETRY_PREFIX) and "+" in topic
+
+
+def retry_readings(
+    name: str, groups: Collection[str], topics: Collection[str]
+) -> set[tuple[str, str]]:
+    """The (group, topic) pairs of these that %RETRY%GROUP_TOPIC may stand for.
+
+    `a_b_c` is of group a and topic b_c, or of group a_b and topic c. A group's own retry topic is
+    read with the topic "".
+    """
+    rest = name.removeprefix(RETRY_PREFIX)
+    found = {
+        (rest[:at], rest[at + 1 :])
+        for at, mark in enumerate(rest)
+        if mark == "_" and rest[:at] in groups and rest[at + 1 :] in topics
+    }
+    return found | {(rest, "")} if rest in groups else found
 
 
 def is_system_topic(topic: str, *, cluster: str = "", broker: str = "") -> bool:

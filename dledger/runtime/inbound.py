@@ -67,6 +67,11 @@ class Side:
     channels: Callable[[Inbound, Frame], None] | None = None
 
 
+def refusal_kind(reason: int) -> str:
+    """The kind of the end of a connection that was refused, as `Inbound.kind` has it."""
+    return f"refused for reason {int(reason)}"
+
+
 class Port(Protocol):
     """The owner of a connection until its hello is accepted."""
 
@@ -228,7 +233,7 @@ class Inbound(asyncio.BufferedProtocol):
 
     def _refuse(self, refused: PeerRefused) -> None:
         self._write(refusal_frame(refused))
-        self.kind = f"refused for reason {int(refused.reason)}"
+        self.kind = refusal_kind(refused.reason)
         self._end(str(refused))
 
     def _write(self, data: bytes) -> None:

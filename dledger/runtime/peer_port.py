@@ -21,7 +21,7 @@ from dledger.errors import LogUsageError, PeerRefused
 from dledger.membership.handshake import Hello, RefusalReason
 from dledger.membership.proof import NONCE_SIZE
 from dledger.runtime.complaints import Complaints
-from dledger.runtime.inbound import Inbound, Side
+from dledger.runtime.inbound import Inbound, Side, refusal_kind
 from dledger.runtime.inbound_tls import InboundTls
 from dledger.runtime.listening import listen_at, stop_listening
 from dledger.runtime.owned import Owned
@@ -39,7 +39,7 @@ CARRIER = "*"
 NOT_OPEN_SECONDS = 10.0
 #: Names of such groups that are remembered.
 NOT_OPEN_MAX = 64
-_NOT_OPEN = f"refused for reason {int(RefusalReason.GROUP_NOT_OPEN)}"
+_NOT_OPEN = refusal_kind(RefusalReason.GROUP_NOT_OPEN)
 
 
 class PeerPort:

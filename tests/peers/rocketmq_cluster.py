@@ -19,6 +19,7 @@ from pathlib import Path
 
 import cluster
 from cluster.errors import ClusterError
+from cluster.protocol.route import BrokerData
 from tests.interop.harness import toolchains
 from tests.waiting import wait_until
 
@@ -57,16 +58,20 @@ class RocketMq:
 
     def leader(self) -> str | None:
         """The node that the name server has as id 0; None while it has none."""
+        broker = self._broker()
+        address = None if broker is None else broker.leader
+        return next((node for node in NODES if address == self._address(node)), None)
 
-        async def ask() -> str | None:
+    def _broker(self) -> BrokerData | None:
+        """The brokers as the name server has them; None while it has none, or does not answer."""
+
+        async def ask() -> BrokerData | None:
             async with cluster.connect(self.nameserver) as client:
                 with contextlib.suppress(ClusterError):
-                    broker = (await client.instance.routes.cluster()).get(NAME)
-                    return None if broker is None else broker.leader
+                    return (await client.instance.routes.cluster()).get(NAME)
             return None
 
-        address = asyncio.run(ask())
-        return next((node for node in NODES if address == self._address(node)), None)
+        return asyncio.run(ask())
 
     def up(self) -> None:
         """Start all, and wait until one of them leads and the others are there."""
@@ -88,16 +93,13 @@ class RocketMq:
     def wait_ready(self) -> float:
         """Wait until the name server has all nodes, one of them as id 0."""
 
-        async def known() -> int:
-            async with cluster.connect(self.nameserver) as client:
-                with contextlib.suppress(ClusterError):
-                    broker = (await client.instance.routes.cluster()).get(NAME)
-                    if broker is not None and broker.leader is not None:
-                        return len(set(broker.addresses.values()))
-            return 0
+        def all_known() -> bool:
+            broker = self._broker()
+            known = set() if broker is None else set(broker.addresses.values())
+            return broker is not None and broker.leader is not None and len(known) == len(NODES)
 
         wait_until(
-            lambda: asyncio.run(known()) == len(NODES),
+            all_known,
             f"{len(NODES)} brokers of RocketMQ are registered",
             READY_SECONDS_MAX,
         )

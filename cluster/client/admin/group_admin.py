@@ -42,30 +42,26 @@ from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import EMPTY, Frame
 from cluster.protocol.headers import encode
 from cluster.protocol.json_body import MessageQueue, load_queue_map, read_answer
-from commitlog.records.names import DLQ_PREFIX, RETRY_PREFIX
+from commitlog.records.names import DLQ_PREFIX, RETRY_PREFIX, retry_readings
 
 
 def retry_topics(group: str, topics: Collection[str], groups: Iterable[str]) -> list[str]:
     """The topics of messages that a group is to try again, of those that there are.
 
     %RETRY%GROUP, and of each topic that it pops %RETRY%GROUP+TOPIC, or %RETRY%GROUP_TOPIC of older
-    brokers. `a_b_c` of the last kind is of group a and topic b_c, or of group a_b and topic c: one
-    that another of `groups` may have is left out.
+    brokers. One of the last kind that another of `groups` may have is left out (`retry_readings`).
     """
     own = RETRY_PREFIX + group
-    found, others = frozenset(topics), frozenset(groups) - {group}
-
-    def is_of_no_other(name: str) -> bool:
-        rest = name.removeprefix(RETRY_PREFIX)
-        marks = [at for at, mark in enumerate(rest) if mark == "_" and rest[at + 1 :] in found]
-        return len(group) in marks and others.isdisjoint({rest, *(rest[:at] for at in marks)})
-
+    known, found = {*groups, group}, frozenset(topics)
     return [
         name
         for name in topics
         if name == own
         or name.startswith(f"{own}+")
-        or (name.startswith(f"{own}_") and is_of_no_other(name))
+        or (
+            name.startswith(f"{own}_")
+            and {owner for owner, _ in retry_readings(name, known, found)} == {group}
+        )
     ]
 
 

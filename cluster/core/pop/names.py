@@ -15,6 +15,7 @@ from collections.abc import Collection
 from typing import Final
 
 from cluster.core.topics import RETRY_PREFIX
+from commitlog.records.names import retry_readings
 
 REVIVE_PREFIX: Final = "rmq_sys_REVIVE_LOG_"
 REVIVE_FIELD: Final = REVIVE_PREFIX.encode()
@@ -37,28 +38,19 @@ def retry_topic(topic: str, group: str, *, v2: bool) -> str:
 def retry_topics_of(topic: str, groups: Collection[str], topics: Collection[str]) -> list[str]:
     """The retry topics of `topic`, one or two for each of `groups` that popped from it; sorted.
 
-    `a_b_c` of the first kind is of group a and topic b_c, or of group a_b and topic c: one that
-    another topic of `topics` may have is left out.
+    One of the first kind that another topic of `topics` may have is left out (`retry_readings`).
     """
     if topic.startswith(RETRY_PREFIX):
         return []
     known = frozenset(groups)
-
-    def is_of_no_other(name: str) -> bool:
-        rest = name.removeprefix(RETRY_PREFIX)
-        return rest not in known and not any(
-            mark == "_" and rest[:at] in known and rest[at + 1 :] in topics
-            for at, mark in enumerate(rest)
-            if rest[at + 1 :] != topic
-        )
-
     found = []
     for group in known:
         name, other = (retry_topic(topic, group, v2=v2) for v2 in (True, False))
         if name in topics:
             found.append(name)
-        if other in topics and is_of_no_other(other):
-            found.append(other)
+        if other in topics:
+            read_as = {owner for _, owner in retry_readings(other, known, topics)}
+            found += [other] if read_as <= {topic} else []
     return sorted(found)
 
 

@@ -13,14 +13,13 @@ from __future__ import annotations
 import bisect
 from collections.abc import Iterator
 
-from cluster.broker.admin.audit.reading import CHUNK_COUNT, bounds
+from cluster.broker.admin.audit.reading import bounds, newest_first
 from cluster.broker.config import BrokerConfig
 from cluster.broker.kernel.apply.derived import DerivedStore
 from cluster.broker.kernel.read.reader import RecordReader
-from cluster.core.audit.entry import REFUSED, kept_record, read_entry
-from cluster.core.internal_topics import StateRecord, StateRecordError
+from cluster.core.audit.entry import REFUSED, Audited, kept_record
+from cluster.core.internal_topics import StateRecord
 from cluster.core.topics import AUDIT_KEPT_TOPIC, AUDIT_TOPIC
-from commitlog.records.message import Message, decode_message
 
 DAY_MS = 24 * 3600 * 1000
 RECORD_ROOM_BYTES = 256
@@ -51,11 +50,7 @@ def kept_records(
     records: list[StateRecord] = []
     seen = set[int]()
     for topic in (AUDIT_TOPIC, AUDIT_KEPT_TOPIC):  # those of the second one are older
-        for message in _between(derived, reader, topic, first, position):
-            try:
-                audited = read_entry(message.body, message.queue_offset, message.store_timestamp_ms)
-            except StateRecordError:
-                continue  # another version's
+        for audited in _between(derived, reader, topic, first, position):
             if audited.at_ms < oldest_ms or audited.number in seen:
                 continue
             record = kept_record(audited)
@@ -74,8 +69,8 @@ def kept_records(
 
 def _between(
     derived: DerivedStore, reader: RecordReader, topic: str, first: int, position: int
-) -> Iterator[Message]:
-    """Messages of the topic with addresses in [first, position), the newest first."""
+) -> Iterator[Audited]:
+    """Entries of the topic with addresses in [first, position), the newest first."""
     low, high = bounds(derived, topic)
     queue = derived.queue(topic, 0)
     if queue is None:
@@ -86,8 +81,4 @@ def _between(
 
     end = low + bisect.bisect_left(range(low, high), position, key=address)
     low += bisect.bisect_left(range(low, end), first, key=address)
-    while end > low:
-        begin = max(low, end - CHUNK_COUNT)
-        for place in reversed(queue.read(begin, end - begin)):
-            yield decode_message(bytes(reader.record(place.physical_offset)))
-        end = begin
+    yield from newest_first(derived, reader, topic, low, end)

@@ -26,13 +26,20 @@ def older(derived: DerivedStore, reader: RecordReader, before: int | None) -> It
     """Entries with numbers below `before` (None: all), the newest first."""
     low, high = bounds(derived)
     at = high if before is None else min(max(before, low), high)
-    while at > low:
-        begin = max(low, at - CHUNK_COUNT)
-        yield from reversed(read(derived, reader, AUDIT_TOPIC, begin, at))
-        at = begin
+    yield from newest_first(derived, reader, AUDIT_TOPIC, low, at)
     for audited in reversed(kept(derived, reader)):
         if audited.number < low and (before is None or audited.number < before):
             yield audited
+
+
+def newest_first(
+    derived: DerivedStore, reader: RecordReader, topic: str, begin: int, end: int
+) -> Iterator[Audited]:
+    """Entries of the queue offsets from the last to the first. Raises StoreDamaged."""
+    while end > begin:
+        at = max(begin, end - CHUNK_COUNT)
+        yield from reversed(read(derived, reader, topic, at, end))
+        end = at
 
 
 def newer(derived: DerivedStore, reader: RecordReader, after: int) -> Iterator[Audited]:
