@@ -4,6 +4,8 @@ silence.
     --kills N         SIGKILL the leader, wait for the next acknowledgement, start it again
     --all --kills N   SIGKILL all nodes at once, start them all again
     --hang --kills N  the leader's syncs hang (chaos/drivers/shim.c); another must lead meanwhile
+    --peers           beside RocketMQ's DLedger and controller modes, with its Java client, as one
+                      table; a minute and a half for each kill of each (scripts/bench failover)
 
 A gap is the longest time without an acknowledgement around one kill. At the end everything is
 stopped and the log of every replica is read from its files and judged.
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
@@ -33,6 +36,8 @@ from cluster.local import plan
 from cluster.local.launcher import LocalCluster
 
 TOPIC = "failover"
+# Builds RocketMQ and runs it beside ours: a part of the tests, so not of an installed package.
+PEERS = Path(__file__).parents[2] / "scripts" / "bench"
 # Between a node's return and the next kill: never two of three nodes behind at the same time.
 PAUSE_SECONDS = (0.2, 0.6)
 GAP_SECONDS_MAX = 20.0
@@ -141,15 +146,37 @@ async def _next_acknowledged(load: Load) -> float:
             await asyncio.sleep(0.01)
 
 
+def beside_peers(kills: int, script: Path = PEERS) -> int:
+    """Run `scripts/bench failover` of this checkout, which builds RocketMQ; returns its exit code.
+
+    Raises click.ClickException where the package is installed without its checkout.
+    """
+    if not script.exists():
+        raise click.ClickException(
+            "RocketMQ is built by a script of the checkout, and this package was installed "
+            "without one; clone the project and run scripts/bench failover there"
+        )
+    return subprocess.run([str(script), "failover", f"kills={kills}"], check=False).returncode
+
+
 @click.command("failover")
 @click.option("--kills", type=click.IntRange(1), default=10, show_default=True, help="How often.")
 @click.option("--all", "all_at_once", is_flag=True, help="Kill all nodes at once.")
 @click.option("--hang", is_flag=True, help=f"Hang the leader's syncs for {HANG_SECONDS:g} s.")
 @click.option("--rate", type=click.IntRange(1), default=1000, show_default=True, help="Messages/s.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Repeat a run's moments.")
+@click.option(
+    "--peers", is_flag=True, help="Beside RocketMQ's modes, with its Java client; from a checkout."
+)
 @report_option
-def command(kills: int, all_at_once: bool, hang: bool, rate: int, seed: int, output: str) -> None:
+def command(
+    kills: int, all_at_once: bool, hang: bool, peers: bool, rate: int, seed: int, output: str
+) -> None:
     """SIGKILL the leader, or all nodes, or hang its disk, under load; exit code 1 for a loss."""
+    if peers:
+        if all_at_once or hang or output != "text":
+            raise click.UsageError("--peers prints one table of killed leaders; leave out the rest")
+        raise SystemExit(beside_peers(kills))
     folder = Path(tempfile.mkdtemp(prefix="dledger-failover-"))
     seconds = HANG_SECONDS if hang else 0.0
     result = run(Options(folder / "cluster", kills, all_at_once, seconds, rate, seed))

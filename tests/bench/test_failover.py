@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
 
 from chaos.bench import failover
 from chaos.bench.failover import Options, run
@@ -77,3 +79,23 @@ def test_forty_leaders_killed(tmp_path: Path) -> None:
 @pytest.mark.timeout(600)
 def test_everything_killed_at_once_twenty_times(tmp_path: Path) -> None:
     check(run(Options(tmp_path / "cluster", kills=20, all_at_once=True)), 20)
+
+
+def test_peers_runs_the_script_of_the_checkout_and_returns_its_exit_code(tmp_path: Path) -> None:
+    script = tmp_path / "bench"
+    script.write_text(f'#!/bin/sh\necho "$@" >{tmp_path}/asked\nexit 7\n')
+    script.chmod(0o755)
+    assert failover.beside_peers(2, script) == 7
+    assert (tmp_path / "asked").read_text() == "failover kills=2\n"
+    assert failover.PEERS.exists()
+
+
+def test_peers_without_a_checkout_says_where_they_are(tmp_path: Path) -> None:
+    with pytest.raises(click.ClickException, match="clone the project"):
+        failover.beside_peers(1, tmp_path / "none")
+
+
+def test_peers_with_another_kind_of_fault_is_refused() -> None:
+    done = CliRunner().invoke(failover.command, ["--peers", "--hang"])
+    assert done.exit_code == 2
+    assert "leave out the rest" in done.output

@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -164,7 +165,7 @@ def main(arguments: Sequence[str]) -> int:
         print(__doc__)
         return 0
     try:
-        found = run(Options(**parse(tuple(arguments))), print)
+        found = run(Options(**parse(tuple(arguments))), partial(print, flush=True))
     except toolchains.Missing as missing:
         print(missing)
         return 1
