@@ -1,6 +1,8 @@
 """One address in front of many, as a load balancer is: each new connection goes to the next one.
 
-An address that refuses is left out, and a connection lasts as long as both its ends do.
+An address that refuses is left out, and a connection lasts as long as both its ends do. One that a
+node resets is reset towards its client, as a balancer in the kernel does (a Kubernetes service,
+IPVS): stock clients give up on what was in flight at once then, and else wait for it for 3 s.
 """
 
 from __future__ import annotations
@@ -8,12 +10,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import socket
+import struct
 import threading
 from collections.abc import Iterator, Sequence
 
 from tests.waiting import limit
 
 PIECE = 1 << 16
+RESET = struct.pack("ii", 1, 0)  # SO_LINGER: on, 0 s
 
 
 class RoundRobin:
@@ -42,7 +47,10 @@ class RoundRobin:
             ways = [_copy(reader, there[1]), _copy(there[0], writer)]
             tasks = [asyncio.ensure_future(way) for way in ways]
             try:
-                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                if any(task.result() for task in done):
+                    sock: socket.socket = writer.get_extra_info("socket")
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
             finally:
                 for task in tasks:
                     task.cancel()
@@ -56,11 +64,15 @@ class RoundRobin:
             await over.wait()
 
 
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError):
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    """Until one end is gone; True when it was reset."""
+    try:
         while piece := await reader.read(PIECE):
             writer.write(piece)
             await writer.drain()
+    except OSError:
+        return True
+    return False
 
 
 @contextlib.contextmanager
