@@ -224,6 +224,7 @@ class Registrar:
             advertised_relay=config.advertised_relay,
             node_id=config.node_id,
             serves_notify=self._relay is not None or None,
+            serves_rest=self._relay is not None or None,
             living_nodes=",".join(self._living()) if said.broker_id == LEADER_ID else None,
             notified_groups=self._notified() if groups and said.broker_id == LEADER_ID else None,
         )

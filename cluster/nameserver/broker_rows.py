@@ -30,6 +30,7 @@ class MemberRow:
     relay: str = ""
     node: str = ""
     serves_notify: bool = False
+    serves_rest: bool = False
 
 
 @dataclass(slots=True)
@@ -76,8 +77,12 @@ def take_report(broker: BrokerRow, request: RegisterBrokerRequest) -> None:
     broker.advertised_relay = request.advertised_relay or ""
     broker.relay = None
     if request.relay_addr:
-        serves = bool(request.serves_notify)
-        broker.relay = RelayNode(request.broker_addr, request.relay_addr, serves)
+        broker.relay = RelayNode(
+            request.broker_addr,
+            request.relay_addr,
+            bool(request.serves_notify),
+            bool(request.serves_rest),
+        )
     broker.notified = members_told(request.notified_groups)
     if request.living_nodes is not None:
         living = request.living_nodes.split(",")[:MEMBERS_COUNT_MAX]
@@ -139,7 +144,16 @@ def relay_nodes(broker: BrokerRow, now: float) -> list[RelayNode]:
 
 
 def _relay_node(address: str, member: MemberRow) -> RelayNode:
-    return RelayNode(address, member.relay, member.serves_notify)
+    return RelayNode(address, member.relay, member.serves_notify, member.serves_rest)
+
+
+def serves_rest(broker: BrokerRow, now: float) -> bool:
+    """Does each node with a lease know where the queues of relays are (next_queues.py)?
+
+    One that is down counts, too: a node of an earlier release comes back as such.
+    """
+    members = [member for member in broker.members.values() if member.lease_until > now]
+    return all(one.serves_rest for one in (*members, *([broker.relay] if broker.relay else ())))
 
 
 def behind_one_address(broker: BrokerRow, data: BrokerData) -> BrokerData:

@@ -24,10 +24,12 @@ from cluster.nameserver.broker_rows import (
     led_by,
     may_lead,
     relay_nodes,
+    serves_rest,
     take_report,
     takes_part,
     waiting_members,
 )
+from cluster.nameserver.next_queues import with_next_queues, with_whole_relays
 from cluster.nameserver.notify_routes import serving, with_notify_routes
 from cluster.nameserver.relays import with_relays
 from cluster.nameserver.spread import host_of, spread_doors
@@ -91,6 +93,7 @@ class Registry:
             request.relay_addr or "",
             request.node_id or "",
             bool(request.serves_notify),
+            bool(request.serves_rest),
         )
         if request.cluster_name:
             broker.cluster = request.cluster_name
@@ -148,7 +151,7 @@ class Registry:
         Args:
             stock: for a client that knows id-0 addresses only (spread.py, advertised relays).
             relays: with relay names, for such a client (relays.py).
-            tries_next: it tries a failed send again on the next queue of its list.
+            tries_next: it tries a failed send again on the next queue of its list (next_queues.py).
             notify: with notification names, for such a client (notify_routes.py).
             wiped: broker names that nobody shall write to (205).
         """
@@ -177,7 +180,11 @@ class Registry:
             return route
         nodes = {name: relay_nodes(broker, now) for name, broker, _ in found}
         if relays:
-            route = with_relays(topic, route, nodes, tries_next=tries_next)
+            shown = with_relays
+            if tries_next:
+                knows = all(serves_rest(broker, now) for _, broker, _ in found)
+                shown = with_next_queues if knows else with_whole_relays
+            route = shown(topic, route, nodes)
         if notify:
             members = waiting_members(topic, [broker for _, broker, _ in found])
             empty = {name: serving(broker.leader, nodes[name]) for name, broker, _ in found}

@@ -10,12 +10,8 @@ A selector that hashes over the queues must reach the same queue whatever nodes 
 Therefore only the address of a relay name changes; the name, with its one queue, stays as long as
 its broker name does, and a topic has one for each of its writable broker names or none at all.
 
-A Go client tries a failed send again on the next queue of its list, whatever its broker name
-(rocketmq-client-go 2.1.2, `sendSync`: the name of the last broker is lost in an inner scope). Of
-three queues in a row, its three attempts, one has to be a relay's:
-
-    broker-a     queues 0 and 1 to write, all to read
-    ~1@broker-a  as many queues as broker-a has, so that each of them gets messages
+A Go client tries a failed send again on the next queue of its list, so its routes have another
+order (next_queues.py).
 
 Pure. Source of the clients' rules: docs/spec/remoting.md 4.2 and 4.7.
 """
@@ -32,9 +28,6 @@ from cluster.protocol.route import TopicRoute as Route
 QUEUES = 1
 """Of a relay. A stock client goes round all queues, so this is its share while the leader lives."""
 
-IN_A_ROW = 2
-"""Queues of a broker name that follow each other in a list where the next one is tried."""
-
 RELAY_PREFIX = "~1@"
 """Of a relay's name. "~" sorts behind every character that RocketMQ allows in a broker name."""
 
@@ -47,11 +40,14 @@ class RelayNode:
     """One node of a group: where clients reach it, and the port on which it passes sends on.
 
     `serves_notify`: queues of notification routes are empty there (notify_routes.py).
+    `serves_rest`: what Go clients send there lies in the queues that only relays have for them
+    (next_queues.py).
     """
 
     address: str
     relay_address: str
     serves_notify: bool = False
+    serves_rest: bool = False
 
 
 def relay_name(broker_name: str) -> str:
@@ -59,13 +55,7 @@ def relay_name(broker_name: str) -> str:
     return RELAY_PREFIX + broker_name
 
 
-def with_relays(
-    topic: str,
-    route: Route,
-    nodes: Mapping[str, Sequence[RelayNode]],
-    *,
-    tries_next: bool = False,
-) -> Route:
+def with_relays(topic: str, route: Route, nodes: Mapping[str, Sequence[RelayNode]]) -> Route:
     """The route with a relay name for each writable broker name, or as it was.
 
     Args:
@@ -74,35 +64,41 @@ def with_relays(
         route: as a stock client is to see it, so id 0 of a broker name may be a follower.
         nodes: broker name → the nodes that may be its relay, the best one first. A broker name that
             has none (a node alone, a stock broker) keeps relays out of the whole topic.
-        tries_next: for a client that tries again on the next queue of its list.
     """
+    writable = relayed(topic, route, nodes)
     brokers = {broker.broker_name: broker for broker in route.brokers}
-    writable = [
-        queues
-        for queues in route.queues
-        if queues.perm & PERM_WRITE and brokers[queues.broker_name].leader
-    ]
-    if topic.startswith(WITHOUT_RELAYS) or route.order_topic_conf or not writable:
-        return route
-    if any(not nodes.get(name) or name >= RELAY_PREFIX for name in brokers):
-        return route
     used = {host_of(broker.leader) for broker in route.brokers if broker.leader}
     relays = []
     for queues in writable:
         broker = brokers[queues.broker_name]
-        node = _best(broker, nodes[broker.broker_name], used)
+        node = best(broker, nodes[broker.broker_name], used)
         used.add(host_of(node.address))
         name = relay_name(broker.broker_name)
         relays.append(BrokerData(name, broker.cluster, {LEADER_ID: node.relay_address}))
-    shown = [_cut(queues) if tries_next else queues for queues in route.queues]
     return replace(
         route,
         brokers=(*route.brokers, *relays),
-        queues=(*shown, *(_queues(queues, tries_next) for queues in writable)),
+        queues=(*route.queues, *(_queues(queues) for queues in writable)),
     )
 
 
-def _best(broker: BrokerData, nodes: Sequence[RelayNode], used: set[str]) -> RelayNode:
+def relayed(
+    topic: str, route: Route, nodes: Mapping[str, Sequence[RelayNode]]
+) -> Sequence[QueueData]:
+    """The queues of each broker name that has relays: all that can be written to, or none."""
+    brokers = {broker.broker_name: broker for broker in route.brokers}
+    if topic.startswith(WITHOUT_RELAYS) or route.order_topic_conf:
+        return ()
+    if any(not nodes.get(name) or name >= RELAY_PREFIX for name in brokers):
+        return ()
+    return [
+        queues
+        for queues in route.queues
+        if queues.perm & PERM_WRITE and brokers[queues.broker_name].leader
+    ]
+
+
+def best(broker: BrokerData, nodes: Sequence[RelayNode], used: set[str]) -> RelayNode:
     """Not the node under id 0, and on a host that this route does not name yet, where possible."""
     return min(
         nodes,
@@ -110,18 +106,12 @@ def _best(broker: BrokerData, nodes: Sequence[RelayNode], used: set[str]) -> Rel
     )
 
 
-def _cut(real: QueueData) -> QueueData:
-    return replace(real, write_queue_count=min(real.write_queue_count, IN_A_ROW))
-
-
-def _queues(real: QueueData, tries_next: bool) -> QueueData:
+def _queues(real: QueueData) -> QueueData:
     """Not to be read; a producer that creates a topic counts the readable ones."""
-    every = tries_next and real.write_queue_count > IN_A_ROW
-    count = real.write_queue_count if every else QUEUES
     return replace(
         real,
         broker_name=relay_name(real.broker_name),
-        read_queue_count=count,
-        write_queue_count=count,
+        read_queue_count=QUEUES,
+        write_queue_count=QUEUES,
         perm=real.perm & ~PERM_READ,
     )

@@ -29,6 +29,7 @@ from cluster.nameserver.kv_config import (
     KvConfig,
 )
 from cluster.nameserver.registry import Registry, StaleRegistration
+from cluster.protocol import rest_queues
 from cluster.protocol.codes import (
     VERSION_OWN,
     RequestCode,
@@ -147,7 +148,7 @@ class NameServerRequests:
             order,
             stock=frame.version < VERSION_OWN,  # ours want the leaders, and find others themselves
             relays=self._is_on(RELAYS),
-            tries_next=frame.language == "GO",
+            tries_next=frame.language == rest_queues.LANGUAGE,
             notify=understands_notify_routes(frame.language, frame.version)
             and self._is_on(NOTIFY_ROUTES),
             wiped=self._kv_config.namespace(WIPED_WRITE_PERM).keys(),

@@ -277,7 +277,8 @@ class RegisterBrokerRequest:
     (`living_nodes`, "," between them). A leader that was asked for them adds the groups whose
     members that wait on a notification route are not one (`notified_groups`, "GROUP:MEMBERS", ","
     between them; "*:0" first: of groups that are not listed none wait). `serves_notify`: what is
-    pulled at this node's relay port is a queue of a notification route.
+    pulled at this node's relay port is a queue of a notification route. `serves_rest`: it puts what
+    Go clients send through relays into the queue that is meant (rest_queues.py).
     """
 
     broker_name: str
@@ -297,6 +298,7 @@ class RegisterBrokerRequest:
     living_nodes: str | None = None
     notified_groups: str | None = None
     serves_notify: bool | None = None
+    serves_rest: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ def auto_create(seen: Seen) -> None:
 
 
 def admin_topics(seen: Seen) -> None:
-    assert seen.facts["queues"] == 2 + 4, "two of the name, and its relay's (relays.py)"
+    assert seen.facts["queues"] == 1 + 3 + 1 + 3, "of the name, and of relays (next_queues.py)"
     assert {seen.topic, "TBW102"} <= set(seen.facts["topics"])
 
 

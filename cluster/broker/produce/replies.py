@@ -63,6 +63,7 @@ class _Replier:
     """Sends a reply to the log; its answer has no reader."""
 
     targets_epoch = -1
+    is_relayed = False  # a reply's queue is the one that it names
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")

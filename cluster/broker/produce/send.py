@@ -360,7 +360,9 @@ class SendPath:
                 )
             self._create_topic(client, request)
             return None
-        target = make_target(template, config, self._offsets, self._durability)
+        target = make_target(
+            template, config, self._offsets, self._durability, is_relayed=client.is_relayed
+        )
         client.targets[template] = target
         return target
 

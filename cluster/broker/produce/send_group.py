@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
 
 class SendClient(Protocol):
-    """The connection a send came on."""
+    """The connection a send came on. `is_relayed`: through a relay port."""
 
     born_host: bytes
+    is_relayed: bool
     targets: dict[SendTemplate, SendTarget]
     targets_epoch: int
 

@@ -29,7 +29,7 @@ class LinkClient:
 
     def __init__(self) -> None:
         self.address = "127.0.0.1:1"
-        self.closed = self.is_paused = False
+        self.closed = self.is_paused = self.is_relayed = False
         self.taken: list[bytes] = []
         self.calls: list[Callable[[], None]] = []
 

@@ -68,6 +68,15 @@ def test_a_hello_carries_the_clients_address(address: str, secret: str | None) -
         accepts.receive(frames[0])
 
 
+@pytest.mark.parametrize("is_relayed", [True, False])
+def test_a_hello_says_whether_its_client_came_to_the_relay_port(is_relayed: bool) -> None:
+    opens = LinkDialler(ADDRESS, "n1", "a", "n0", None, nonce(), is_relayed=is_relayed)
+    accepts = acceptor(None)
+    accepts.receive(opens.begin())
+    assert accepts.hello is not None
+    assert accepts.hello.is_relayed is is_relayed
+
+
 @pytest.mark.parametrize("secrets", [("secret", "other"), ("secret", None), (None, "secret")])
 def test_both_sides_must_know_one_secret(secrets: tuple[str | None, str | None]) -> None:
     opens, accepts = dialler(secrets[0]), acceptor(secrets[1])

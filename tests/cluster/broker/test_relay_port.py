@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from cluster.broker.node import BrokerNode
 from cluster.nameserver.server import NameServer
 from cluster.protocol.codes import RequestCode, ResponseCode
 from cluster.protocol.json_body import dump, load
 from cluster.protocol.topics import decode_topic_stats
+from commitlog.records.batch import BatchItem, encode_client_batch
 from tests.cluster.protocol.test_raw_sends import java
 
+from .access_world import ACCOUNTS, SETTINGS, TOPIC, Ask, Signing, new_topic, send
 from .conftest import MakeBrokers
 from .harness import until
 
@@ -116,6 +119,55 @@ async def test_sends_of_java_clients_are_copied_to_the_leader_and_read_by_it(
         assert (await client.send()).code == 0
         await until(lambda: end_of_queue(leader) == 6, "each message once")
         assert follower.status()["sends_through_relays"] == 5
+
+
+async def test_go_clients_reach_the_rest_of_the_queues_through_relays(
+    make_brokers: MakeBrokers,
+) -> None:
+    """Of a topic with four, queues 0, 1, 2 of a relay are 1, 2, 3, whoever leads (rest_queues.py).
+
+    What they send to a client port, and what others send to a relay, is for the queue it names.
+    """
+    async with make_brokers(3, relay_port=RELAY_PORT) as brokers:
+        leader, follower = await brokers.leader(), await brokers.follower()
+        made = {**new_topic("T").ext, "readQueueNums": 4, "writeQueueNums": 4}
+        admin = await brokers.client(leader)
+        assert (await admin.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, made)).code == 0
+        batch = encode_client_batch([BatchItem(0, b"one", b""), BatchItem(0, b"two", b"")])
+        for node in (leader, follower):
+            go, java_client = [await brokers.client_of(relay_of(node)) for _ in range(2)]
+            direct = await brokers.client(node)
+            go.language = direct.language = "GO"
+            named = [await go.send(queue=queue) for queue in range(4)]
+            assert [one.ext["queueId"] for one in named] == ["1", "2", "3", "3"]
+            sent = await go.send(body=batch, queue=1, code=RequestCode.SEND_BATCH_MESSAGE)
+            assert (sent.code, sent.ext["queueId"]) == (0, "2"), sent.remark
+            half = await go.send(queue=2, f=4, properties="TRAN_MSG\x01true\x02PGROUP\x01PG\x02")
+            assert (half.code, half.ext["queueId"]) == (0, "3"), half.remark
+            delayed = await go.send(queue=0, properties="DELAY\x011\x02")
+            assert (delayed.code, delayed.ext["queueId"]) == (0, "1"), delayed.remark
+            for other in (direct, java_client):
+                assert [(await other.send(queue=q)).ext["queueId"] for q in (0, 1)] == ["0", "1"]
+
+
+async def test_signed_sends_of_go_clients_through_relays_are_put_in_their_queue(
+    make_brokers: MakeBrokers, tmp_path: Path
+) -> None:
+    """The signature is over the queue that the client named, so the frame is passed on as it is."""
+    accounts = tmp_path / "plain_acl.yml"
+    accounts.write_text(ACCOUNTS)
+    settings = {**SETTINGS, "acl_file": str(accounts), "relay_port": RELAY_PORT}
+    made = Ask({**new_topic(TOPIC).ext, "readQueueNums": 4, "writeQueueNums": 4})
+    async with make_brokers(3, **settings) as brokers:
+        leader, follower = await brokers.leader(), await brokers.follower()
+        admin = Signing(await brokers.client(leader), "account-admin")
+        assert (await admin.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, made)).code == 0
+        for node in (leader, follower):
+            client = await brokers.client_of(relay_of(node))
+            client.language = "GO"
+            writer = Signing(client, "account-write")
+            sent = await writer.ask(RequestCode.SEND_MESSAGE_V2, send(TOPIC, e=1))
+            assert (sent.code, sent.ext.get("queueId")) == (0, "2"), sent.remark
 
 
 async def test_a_consumer_at_both_ports_is_one_client(make_brokers: MakeBrokers) -> None:

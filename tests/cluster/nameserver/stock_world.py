@@ -59,13 +59,24 @@ class Group:
 class World:
     """`run` plays one schedule; what happened is in the fields."""
 
-    def __init__(self, seed: int, nodes: int, groups: int, *, relays: bool, faulty_max: int = 1):
+    def __init__(
+        self,
+        seed: int,
+        nodes: int,
+        groups: int,
+        *,
+        relays: bool,
+        faulty_max: int = 1,
+        queues: int = QUEUES,
+        serves_rest: bool = True,
+    ):
         self.random = random.Random(seed)
         self.now, self.changed_at = 0.0, 0.0
         self._heap: list[tuple[float, int, Steps]] = []
         self._number = itertools.count()
         self.registry, self.relays, self.faulty_max = Registry(), relays, faulty_max
-        self.topics = Registration({TOPIC: TopicConfig(TOPIC, QUEUES, QUEUES)}, 1)
+        self.topics = Registration({TOPIC: TopicConfig(TOPIC, queues, queues)}, 1)
+        self.serves_rest = serves_rest
         self.nodes = [Node(f"n{number}") for number in range(nodes)]
         self.groups = [Group(f"broker-{letter}") for letter in "abc"[:groups]]
         self.between_faults = (3.0, 15.0)
@@ -135,6 +146,7 @@ class World:
             relay_addr=address(group, node).replace(":1", ":2"),
             living_nodes=living if leads else None,
             serves_notify=True,
+            serves_rest=self.serves_rest,
             notified_groups=self.notified_groups if leads else None,
         )
         delay = self.random.uniform(0.001, 0.03)

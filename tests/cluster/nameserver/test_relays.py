@@ -37,6 +37,7 @@ def register(
     topics: Registration = TOPICS,
     now: float = 0.0,
     serves: bool = True,
+    serves_rest: bool = True,
     **more: str,
 ) -> None:
     request = RegisterBrokerRequest(
@@ -48,6 +49,7 @@ def register(
         relay_addr=f"{node}:2",
         node_id=node,
         serves_notify=serves or None,
+        serves_rest=serves_rest or None,
         living_nodes=None if living is None else living.replace(" ", ","),
         **more,  # type: ignore[arg-type]
     )
@@ -68,25 +70,6 @@ def routed(registry: Registry, topic: str = "T", order: str | None = None) -> To
     route = registry.route(topic, 0.0, order, stock=True, relays=True)
     assert route is not None
     return route
-
-
-def go_queues(topic: str = "T", names: str = "b", count: int = 4) -> list[tuple[str, int]]:
-    """Broker name and queue id in the order of the Go client's list, which goes round."""
-    topics = Registration({topic: TopicConfig(topic, count, count, 6)}, 1)
-    registry = Registry()
-    for name in names:
-        three(name, topics, registry)
-    route = registry.route(topic, 0.0, stock=True, relays=True, tries_next=True)
-    assert route is not None
-    assert [len(route.read_queues(topic)), route.queues[0].read_queue_count] == [
-        count * len(names),
-        count,
-    ]
-    return [
-        (queues.broker_name, number)
-        for queues in reversed(route.queues)
-        for number in range(queues.write_queue_count)
-    ]
 
 
 def id_0(registry: Registry, topic: str = "T") -> dict[str, str | None]:
@@ -230,17 +213,3 @@ def test_the_first_node_that_registers_brings_the_relay_with_the_topic() -> None
     assert id_0(follower) == {"b": "n0:1", "~1@b": "n1:2"}
     register(follower, "n2", 3, term=2, leader_addr="n1:1")
     assert id_0(follower) == {"b": "n1:1", "~1@b": "n2:2"}
-
-
-@pytest.mark.parametrize("names", ["b", "bc"])
-@pytest.mark.parametrize("count", [1, 2, 3, 4, 8, 16])
-def test_one_of_three_queues_in_a_row_leads_a_go_client_elsewhere(names: str, count: int) -> None:
-    """It goes on to the next queue of its list, three times (relays.py)."""
-    queues = go_queues(names=names, count=count)
-    doubled = queues + queues[:2]
-    for at in range(len(queues)):
-        tried = {name for name, _ in doubled[at : at + 3]}
-        assert len(tried) > 1 or tried.pop().startswith("~1@"), f"from queue {at} of {queues}"
-    for name in names:
-        reached = {number for real, number in queues if real.removeprefix("~1@") == name}
-        assert reached == set(range(count)), "every queue gets messages"

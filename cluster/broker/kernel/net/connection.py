@@ -128,7 +128,8 @@ class ClientConnection(asyncio.Protocol):
 
     `address` and `born_host` are the client's own also when a follower passes its requests on
     (`forwarded_by`, for the leadership of `link_term`). `version`: of its last request, 0 before.
-    `greeting`: of a peer that opens a link, once it said hello.
+    `greeting`: of a peer that opens a link, once it said hello. `is_relayed`: the client came to a
+    relay port, of this node or of the one that passes its requests on.
     """
 
     def __init__(
@@ -144,6 +145,7 @@ class ClientConnection(asyncio.Protocol):
         `is_relay`: it came to the relay port (relayed.py).
         """
         self._owner, self.is_relay, self.whole_frames = owner, is_relay, whole_frames
+        self.is_relayed = is_relay
         self._decoder: RequestDecoder | FrameDecoder | RelayDecoder
         if whole_frames:
             self._decoder = FrameDecoder(frame_size_max)

@@ -33,4 +33,5 @@ def greet(config: BrokerConfig, connection: ClientConnection, frame: Frame) -> N
     if greeting.hello is not None:
         connection.forwarded_by = greeting.hello.node
         connection.link_term = greeting.hello.term
+        connection.is_relayed = greeting.hello.is_relayed
         connection.set_address(greeting.hello.client)

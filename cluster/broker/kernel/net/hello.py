@@ -9,8 +9,9 @@
 Each side proves the secret over both nonces and all that was said (membership/proof.py), as on the
 peer port, so a hello that somebody recorded opens no second link. Without a secret the first hello
 is oneway and opens the link by itself: everybody who reaches the port may forward then. The first
-hello names the term of the leadership that the link is for, too (in_doubt.py). It is no part of the
-proof, because earlier releases do not know it.
+hello names the term of the leadership that the link is for, too (in_doubt.py), and says whether the
+client came to the relay port (rest_queues.py). Both are no part of the proof, because earlier
+releases do not know them.
 """
 
 from __future__ import annotations
@@ -32,13 +33,15 @@ _SAID = ("clientAddress", "node", "life", "to", "nonce")
 class Hello:
     """Client and node of a link. `start_token`: another one after each start of the node.
 
-    `term`: the link is for that leadership; None: an earlier release does not say.
+    `term`: the link is for that leadership; None: an earlier release does not say. `is_relayed`:
+    the client came to the node's relay port, and the node says so.
     """
 
     client: Host
     node: str
     start_token: str
     term: int | None = None
+    is_relayed: bool = False
 
 
 class LinkDialler:
@@ -53,13 +56,20 @@ class LinkDialler:
         secret: str | None,
         nonce: bytes,
         term: int | None = None,
+        *,
+        is_relayed: bool = False,
     ) -> None:
-        """`to`: node id of the leader, in `term`. `nonce`: NONCE_SIZE random bytes, new ones."""
+        """`to`: node id of the leader, in `term`. `nonce`: NONCE_SIZE random bytes, new ones.
+
+        `is_relayed`: the client came to the relay port.
+        """
         assert len(nonce) == NONCE_SIZE
         self._secret = None if secret is None else secret.encode()
         self._said = {"clientAddress": client_address, "node": node, "life": start_token, "to": to}
         if term is not None:
             self._said["term"] = str(term)
+        if is_relayed:
+            self._said["relayed"] = "true"
         if secret is not None:
             self._said["nonce"] = nonce.hex()
         self.is_open = secret is None
@@ -133,7 +143,8 @@ def _read(frame: Frame) -> Hello:
         address, node, start_token = (frame.ext[name] for name in ("clientAddress", "node", "life"))
         host, _, port = address.rpartition(":")
         term = int(frame.ext["term"]) if "term" in frame.ext else None
-        return Hello(Host(host.strip("[]"), int(port)), node, start_token, term)
+        client, is_relayed = Host(host.strip("[]"), int(port)), frame.ext.get("relayed") == "true"
+        return Hello(client, node, start_token, term, is_relayed)
     except (KeyError, ValueError) as error:
         raise InvalidRequest(
             f"a forwarding hello cannot be read ({error!r}); run the same release on every node"

@@ -122,6 +122,7 @@ class Links:
             config.cluster_secret,
             secrets.token_bytes(NONCE_SIZE),
             self._led_in,
+            is_relayed=client.is_relayed,
         )
 
         def lost(frames: Sequence[Frame], moved: bool) -> None:

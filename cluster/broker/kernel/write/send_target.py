@@ -19,6 +19,7 @@ from cluster.core.topics import (
     topic_name_error,
 )
 from cluster.errors import InvalidRequest, Unauthorized
+from cluster.protocol import rest_queues
 from cluster.protocol.frames import KIND_BINARY
 from cluster.protocol.send import SendTemplate
 from commitlog.records.message_fast import topic_field
@@ -99,12 +100,23 @@ def check_name(template: SendTemplate) -> None:
 
 
 def make_target(
-    template: SendTemplate, config: TopicConfig, offsets: LeaderQueueOffsets, durability: str
+    template: SendTemplate,
+    config: TopicConfig,
+    offsets: LeaderQueueOffsets,
+    durability: str,
+    *,
+    is_relayed: bool,
 ) -> SendTarget:
-    """`durability`: the node's setting. Raises the errors of `check_target`."""
+    """`durability`: the node's setting. Raises the errors of `check_target`.
+
+    `is_relayed`: it came through a relay, which has other queues for Go clients (rest_queues.py).
+    """
     check_target(template, config)
     row = offsets.row(config.name, config.queues)
-    return SendTarget(template, config, row, is_early=is_early(template, config, durability))
+    target = SendTarget(template, config, row, is_early=is_early(template, config, durability))
+    if is_relayed and template.language == rest_queues.LANGUAGE:
+        target.queue_id = rest_queues.rest_queue(target.queue_id, config.write_queues)
+    return target
 
 
 def check_target(template: SendTemplate, config: TopicConfig) -> None:
