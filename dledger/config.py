@@ -99,7 +99,7 @@ class RaftConfig:
     window_frames_max: int = 128
     #: Appended here and not yet committed; above it appends are refused with QueueFull.
     uncommitted_bytes_max: int = 64 << 20
-    #: One entry's body. RocketMQ allows messages of 4 MiB; the rest is room for its properties.
+    #: One entry's body. RocketMQ allows messages of 4 MiB; the rest is space for its properties.
     entry_size_max: int = (4 << 20) + (64 << 10)
 
     #: Bytes waiting in this process for one follower's bulk connection. Must hold the window.
@@ -132,7 +132,7 @@ class RaftConfig:
     disk_trust_ms: int = 30_000
 
     #: How fast the scrubber reads the log to find damage before a reader does; 0: it does not run.
-    #: More: rot is found and mended sooner; costs disk and, at 100 MB/s, some 15 % of a core.
+    #: More: rot is found and repaired sooner; costs disk and, at 100 MB/s, some 15 % of a core.
     scrub_bytes_per_second: int = 4 << 20
 
     #: Where this node serves its own clients, told to the other members; not used by the log.

@@ -9,6 +9,8 @@ retired       names (modules, classes, functions, parameters) that contain a pri
               docs/glossary.md has the field's term
 pronouns      docstrings whose first paragraph has who, whom, whose, what, whatever, whoever,
               nobody, somebody, everybody or nothing
+prose         lines whose comments, docstrings or sentences (error texts, log lines) say a private
+              word of `[prose]` in retired_words.toml; names of files and records in quotes may stay
 undocumented  public classes, functions and methods without a docstring
 
 `tests/architecture/test_ratchets.py` fails when a number rises.
@@ -18,8 +20,10 @@ from __future__ import annotations
 
 import argparse
 import ast
+import io
 import re
 import sys
+import tokenize
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -28,17 +32,23 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("commitlog", "dledger", "cluster", "chaos", "pipeline")
 FILE = ROOT / "tests/architecture/ratchets.toml"
-KINDS = ("retired", "pronouns", "undocumented")
+KINDS = ("retired", "pronouns", "prose", "undocumented")
 
 #: Private word → the field's term (docs/glossary.md). A new name with one of them is refused.
-RETIRED: dict[str, str] = tomllib.loads(
-    (ROOT / "tests/architecture/retired_words.toml").read_text("utf-8")
-)["retired"]
+_WORDS = tomllib.loads((ROOT / "tests/architecture/retired_words.toml").read_text("utf-8"))
+RETIRED: dict[str, str] = _WORDS["retired"]
+#: Words that have no good use in a sentence of this project either, with the term to use.
+PROSE: dict[str, str] = _WORDS["prose"]
 #: Terms of the field that contain a retired word.
 FIELD_TERMS = ("in_flight", "inflight")
 _PRONOUN = re.compile(
     r"\b(who|whom|whose|what|whatever|whoever|nobody|somebody|everybody|nothing)\b", re.IGNORECASE
 )
+#: A plain string; the text between the braces of an f-string, from Python 3.12 on.
+_STRINGS = ("STRING", "FSTRING_MIDDLE")
+#: One word in quotes is a name on the wire or on disk, one with hyphens a mutant's or a fault's.
+_QUOTED = re.compile(r"""(["'`])[\w-]+\1""")
+_IN_PROSE = re.compile(rf"(?<![\w-])({'|'.join(PROSE)})(?![\w-])", re.IGNORECASE)
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 Nodes = Sequence[ast.AST]
@@ -46,7 +56,7 @@ Nodes = Sequence[ast.AST]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One name or docstring that a ratchet counts; `why` is the retired word, or ""."""
+    """One place that a ratchet counts; `why`: the retired word, the term to use, or ""."""
 
     kind: str
     package: str
@@ -103,6 +113,23 @@ def undocumented(tree: ast.Module) -> Iterator[tuple[int, str]]:
     yield from walk(tree.body, "")
 
 
+def prose_in(text: str) -> str:
+    """The first private word of a sentence, in lower case, or ""; quoted names do not count."""
+    used = _IN_PROSE.search(_QUOTED.sub("", text))
+    return used[0].lower() if used else ""
+
+
+def prose(source: str) -> Iterator[tuple[int, str]]:
+    """Line and word of each comment, docstring and other string that says a private word."""
+    if not prose_in(source):
+        return  # most files: to take them apart costs a hundred times as much
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT or tokenize.tok_name[token.type] in _STRINGS:
+            for number, line in enumerate(token.string.strip("\"'").splitlines()):
+                if word := prose_in(line):
+                    yield token.start[0] + number, word
+
+
 def _is_exempt(node: ast.stmt) -> bool:
     """A setter is documented by its getter, an overload by its implementation."""
     marks = [ast.unparse(mark) for mark in getattr(node, "decorator_list", [])]
@@ -115,7 +142,7 @@ def nodes_of(path: Path) -> Nodes:
 
 
 def found(package: str, read: Callable[[Path], Nodes] = nodes_of) -> Iterator[Found]:
-    """Everything in a package that one of the three ratchets counts; `read` as `nodes_of`."""
+    """Everything in a package that one of the ratchets counts; `read` as `nodes_of`."""
     for path in sorted((ROOT / package).rglob("*.py")):
         nodes = read(path)
         tree = nodes[0]
@@ -127,6 +154,8 @@ def found(package: str, read: Callable[[Path], Nodes] = nodes_of) -> Iterator[Fo
         for line, name, text in documented(nodes):
             if used := _PRONOUN.search(text):
                 yield Found("pronouns", package, f"{where}:{line}", name or where, used[0])
+        for line, word in prose(path.read_text("utf-8")):
+            yield Found("prose", package, f"{where}:{line}", word, PROSE[word])
         for line, name in undocumented(tree):
             yield Found("undocumented", package, f"{where}:{line}", name)
 

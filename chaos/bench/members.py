@@ -140,7 +140,7 @@ class Run:
                 await asyncio.sleep(0.05)
 
     async def _called(self, name: str) -> None:
-        """Until the leader has met this life of the node, not the one that had its name before."""
+        """Waits until the leader has met this incarnation of the node, not the former one."""
         while True:  # bounded by the step's time-out
             with contextlib.suppress(ClusterError):
                 found = await self.admin.members(BROKER)

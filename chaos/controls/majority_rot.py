@@ -1,8 +1,8 @@
-"""One committed message rots on every replica: more than can be mended. Refusing is right.
+"""One committed message rots on every replica: more than can be repaired. Refusing is right.
 
     n0 ✗   n1 ✗   n2 ✗        the same bit of the same record, while all are stopped
 
-With one whole copy left the nodes would mend the others from it, whatever the majority says: the
+With one whole copy left the nodes would repair the others from it, whatever the majority says: the
 chain of checksums tells which copy is whole. Without one, every node is asked for that message: it
 must refuse to start, or answer with an error. To pass over it, to say that nothing is there, or to
 hand out changed bytes is silence. Its files must not be readable as if nothing had been, either.

@@ -54,7 +54,7 @@ async def ballast(stage: Stage) -> str:
         await stage.hold()
     finally:
         path.unlink(missing_ok=True)
-    return noticed and f"ballast of {size >> 20} MiB left no room; {noticed}"
+    return noticed and f"ballast of {size >> 20} MiB left no space; {noticed}"
 
 
 def _fill(path: Path) -> int:

@@ -1,5 +1,5 @@
 """Kind 32: a member is removed while the cluster works, the leader too, and taken in again; or its
-disk is lost for good, an empty node takes its place, and the group readmits it in its new life.
+disk is lost for good, an empty node takes its place, and the group readmits its new incarnation.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class Membership:
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def incarnation(self) -> int:
-        """Which life of the node the group knows. Raises NotUpAgain."""
+        """Which incarnation of the node the group knows. Raises NotUpAgain."""
         return int((await self._row())["incarnation"])
 
     async def readmit(self, before: int) -> float:
-        """The group takes it back in another life than `before`, until it votes; seconds it took.
+        """Waits until the new incarnation, not `before`, votes again; returns the seconds it took.
 
         It has to call first. Raises NotUpAgain.
         """

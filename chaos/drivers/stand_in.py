@@ -3,7 +3,7 @@
     stand-in ──hello, VoteRequest──► voter
     stand-in ◄──hello, VoteReply──── voter        messages travel on what their sender dialled
 
-The life (incarnation) of the replica is read from its folder, so that it is let in; nothing of what
+The incarnation of the replica is read from its folder, so that it is let in; nothing of what
 it promised is changed, and its folder is not written to.
 """
 

@@ -70,7 +70,7 @@ class NodeTrace:
     def look(self) -> None:
         """Write a line if anything has changed that is worth one.
 
-        When it cannot be written (no descriptor, no room, a limit of the file's size), the next
+        When it cannot be written (no descriptor, no space, a limit of the file's size), the next
         look tries again.
         """
         node, saved = self._node, self._hard.state

@@ -72,7 +72,7 @@ class RecordingWatch(Watch):
         super().stepped(node)
 
     def _trace_of(self, node: SimNode) -> NodeTrace:
-        """One for each life of its core: a crash ends it, and so does a state that was sent."""
+        """One for each run of its core: a crash ends it, and so does a state that was sent."""
         assert node.replica is not None
         assert node.storage is not None
         core, known = node.replica.node, self._traces.get(node.id)

@@ -64,7 +64,7 @@ class SimFile:
 
     allocated = property(lambda self: self.size)
 
-    def allocate(self, end: int) -> None: ...  # room is asked for when a file is made
+    def allocate(self, end: int) -> None: ...  # space is asked for when a file is made
     def allocate_range(self, begin: int, end: int) -> None: ...
 
     def next_data(self, position: int) -> tuple[int, int]:

@@ -7,7 +7,7 @@ With it, a node with a hung, slow or full disk (`kinds/disks.py`) gives up the l
 probation afterwards; the limits are shorter than a real machine's, so that a run of a minute sees
 every state.
 
-    no room for the next file  ─► FULL, and the file is tried again every ROOM_SECONDS
+    no space for the next file  ─► FULL, and the file is tried again every ROOM_SECONDS
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dledger.replica.ports import SyncWork
 
 STALL_SECONDS = 1.0
 TRUST_SECONDS = 5.0
-#: Between two tries to make a file for which there was no room.
+#: Between two tries to make a file for which there was no space.
 ROOM_SECONDS = 0.5
 #: Of `CoreConfig`: a fault makes syncs 10 or 50 times as slow for three seconds at most.
 _SLOW: dict[str, Any] = {
@@ -81,7 +81,7 @@ class DiskDuty(NodeDuty):
         if error is None:
             self._disk_watch.full = ""
         elif is_out_of_space(error):
-            self._disk_watch.full = f"no room for more of the log: {error}"
+            self._disk_watch.full = f"no space for more of the log: {error}"
             again = (self._node.boot, work)
             self._node.scheduler.after(ROOM_SECONDS, self._make_again, again)
 

@@ -6,8 +6,8 @@ the same machine.
                                       a question of the same kind, before the true answer
 
 TCP does neither; a peer that answers late, on the new connection, does the same to whoever asked.
-No rule may lean on it that what arrives was meant for this life of a node. A third of all seeds
-draw it. What was meant for a disk that is lost is not kept: that node has another incarnation.
+So no rule may assume that an arriving message was meant for this incarnation of a node. A third of
+all seeds draw this. Messages for a lost disk are not kept: that node has another incarnation.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from dledger.wire.frames import FrameType
 DRAWN_ONE_IN = 3
 #: What was in flight comes within so many seconds of when it was due.
 LATE_MAX = 3.0
-#: An answer of a former life comes within so many seconds of the question.
+#: An answer of a former incarnation comes within so many seconds of the question.
 SOON_MAX = 0.001
-#: Of each kind of answer, the first ones of a life.
+#: Of each kind of answer, the first ones of an incarnation.
 ANSWERS_MAX = 256
 #: Where a frame says what it is (dledger/wire/frames.py).
 _TYPE_AT = 4

@@ -92,7 +92,7 @@ class SimGroup:
         return _decode(body)
 
     def unheard(self, sender: Member) -> frozenset[FrameType] | None:
-        """Which frames of this life of `sender` are dropped; None: all, it is not let in."""
+        """Which frames of this incarnation of `sender` are dropped; None: all, it is not let in."""
         roster, node, incarnation = self.roster, sender.node_id, sender.incarnation
         if roster.knows(node, incarnation):
             return frozenset()

@@ -175,7 +175,7 @@ class Machine:
     def _begin_leading(self) -> None:
         """R9: the table = applied state + fold over (applied, last].
 
-        Who cannot read it does not serve: it hands over, or has it mended and looks again.
+        A node that cannot read it does not serve: it hands over, or repairs it and looks again.
         """
         self.leading = True
         try:

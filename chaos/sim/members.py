@@ -3,7 +3,7 @@ configurations.
 
     add      a spare machine, emptied and formatted to join, is started and taken in
     remove   a voter goes, the leader as soon as another; its process goes on and may disturb
-    wipe     a voter's disk is lost; it comes back in another life, is readmitted, catches up (R6)
+    wipe     a voter's disk is lost; its new incarnation is readmitted and catches up (R6)
     lose     both copies of a small file of a voter are lost: of vote or flush mark it comes back as
              after a wipe, with its log; of the truncate intent as if nothing had happened
 
@@ -234,7 +234,7 @@ class MemberWatch:
         """Are those a majority of the group that decided, as `node` or a leader has it?
 
         What a voter acknowledged before its disk was lost cannot be looked up any more; it counts
-        until the group knows of its other life.
+        until the group knows its new incarnation.
         """
         groups = [other.replica.node.configuration for other in self._nodes if other.replica]
         mine = node.replica.node.configuration if node.replica else Configuration()

@@ -88,13 +88,13 @@ class SimNode(MachineClock):
         self._offset = random.random() * 1000
         self._timer_at = NEVER
         self.machines = machines or options.nodes
-        #: Which life of each machine runs, by number; None: the group never changes.
+        #: Which incarnation of each machine runs, by number; None: the group never changes.
         self.incarnations = incarnations
         self.others: list[Callable[[], Member]] = []
         self.group: SimGroup | None = None
         self.used = self.trims = False
         self.draw_incarnation: Callable[[], int] | None = None
-        self.mend: RepairSettings | None = None
+        self.repair_settings: RepairSettings | None = None
         self.duties: list[NodeDuty] = []
         self._names = [NodeId(f"n{number}") for number in range(self.machines)]
         self._numbers = {name: number for number, name in enumerate(self._names)}
@@ -117,7 +117,7 @@ class SimNode(MachineClock):
     def leads(self) -> bool:
         return self.replica is not None and self.replica.node.role is Role.LEADER
 
-    # -- life --------------------------------------------------------------------------------
+    # -- start and end ------------------------------------------------------------------
 
     def start(self) -> None:
         """Come up if it is down, or stay down with `refused` set."""
@@ -134,7 +134,9 @@ class SimNode(MachineClock):
         self.disk.now = self.scheduler.now
         try:
             log, draw = self.options.log, self.draw_incarnation
-            storage = open_storage(self.disk, log, lambda: self.now, draw, repairs=bool(self.mend))
+            storage = open_storage(
+                self.disk, log, lambda: self.now, draw, repairs=bool(self.repair_settings)
+            )
             me = NodeIncarnation(self.id, self.incarnation)
             self.group = None if self.incarnations is None else SimGroup(self.disk, storage, me)
         except PowerCut:
@@ -162,7 +164,7 @@ class SimNode(MachineClock):
             initial=states.initial_of(storage),
             configurations=self.group,
             prefix=states.prefix_of(self.machine, storage, folder),
-            repair_settings=self.mend,
+            repair_settings=self.repair_settings,
         )
         if self.group is not None:
             self.group.roster.live_leader = self.replica.node.live_leader

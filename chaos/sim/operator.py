@@ -27,7 +27,7 @@ class Operator:
         failed = _failed(node)
         if not (failed or node.refused):
             return
-        if node.mend is None or node.refused:
+        if node.repair_settings is None or node.refused:
             self._rot.undo(node)
         node.disk.repair()
         if failed:
@@ -43,7 +43,7 @@ class Operator:
             node.resume()
             node.free_disk()
             failed = _failed(node)
-            if node.mend is None or node.refused:
+            if node.repair_settings is None or node.refused:
                 self._rot.undo(node)
             node.disk.repair()
             if failed or (node.excused and node.up):

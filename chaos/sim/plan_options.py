@@ -35,7 +35,7 @@ _FLAGS = (
         help="Nodes look at their disks, as real ones do: hung ones go.",
     ),
     click.option(
-        "--repair", is_flag=True, help="Nodes mend what rots in their logs; nobody else does."
+        "--repair", is_flag=True, help="Nodes repair what rots in their logs; nobody else does."
     ),
     click.option("--everything", is_flag=True, help="All of these at once."),
     click.option(

@@ -12,7 +12,7 @@ class Profile:
     Attributes:
         membership: members are added, removed and lose their disks.
         snapshots: beginnings of logs are deleted, and states are sent.
-        repair: nodes scrub and mend their logs; nobody restores what rots there.
+        repair: nodes scrub and repair their logs; nobody restores what rots there.
         sick_disks: nodes look at their disks and give up the lead when one is slow, full or hangs.
         lost_files: both copies of a small file of a voter are lost, of one voter at a time; the
             group's members change as with `membership`.

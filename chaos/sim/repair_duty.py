@@ -21,7 +21,7 @@ class RepairDuty(NodeDuty):
     def __init__(self, node: SimNode, settings: RepairSettings) -> None:
         self._node = node
         self._tend_at = NEVER
-        node.mend = settings
+        node.repair_settings = settings
 
     def starting(self) -> None:
         """Tell the disk that rotten bytes may be repaired."""

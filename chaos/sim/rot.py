@@ -1,10 +1,10 @@
 """Flips bits in synced bytes (bit rot), and restores them as an operator would.
 
 In the log only what a node must notice as damage is hit: records at or below the durable flush mark
-(R1). It is undone before the final judgement ("restored from a backup"), or mended by the nodes
+(R1). It is undone before the final judgement ("restored from a backup"), or repaired by the nodes
 themselves (`--repair`), and at most a minority of the voters holds such rot, or has lost its disk
-and does not vote yet, at any time: more may be all that had an entry. Who mends itself may find its
-index files gone as well when it starts, and what rots is often a change of the group.
+and does not vote yet, at any time: more could be every copy of an entry. A node that repairs itself
+may also find its index files gone when it starts, and the rotten entry is often a configuration.
 
 The small files have two slots; one of them rots while the process is down, and the next process
 must live on the other one as if nothing had happened (D2, R7). Nothing is undone there.
@@ -49,20 +49,20 @@ class Rot:
             return
         assert node.storage is not None
         wanted = None
-        if node.mend is not None and node.group is not None and random.random() < 0.3:
+        if node.repair_settings is not None and node.group is not None and random.random() < 0.3:
             wanted = node.replica.node.configuration_index if node.replica is not None else None
         place = marked_byte(node.disk, node.storage, node.view, random, wanted)
         if place is None:
             return
         name, position = place
         mask = 1 << random.randrange(8)
-        node.excused |= node.mend is None
+        node.excused |= node.repair_settings is None
         if position in node.disk.flips.get(name, {}):
             return
         self._flip(node, name, position, mask)
         if random.random() < 0.7:
             node.crash(power=random.random() < 0.5)
-            if node.mend is not None and random.random() < 0.5:
+            if node.repair_settings is not None and random.random() < 0.5:
                 _lose_index(node)
             node.start()
 
@@ -75,7 +75,7 @@ class Rot:
         if found is None:
             return
         name, begin, left = found
-        node.excused |= node.mend is None
+        node.excused |= node.repair_settings is None
         data = node.disk.names.seen[name].data
         for position in range(begin, begin + min(left, SECTOR_SIZE)):
             if data[position] and position not in node.disk.flips.get(name, {}):

@@ -266,7 +266,7 @@ class World:
             return False
         if self.churn is not None and not self.churn.settled():
             return False
-        if any(node.mend and node.disk.rotten("data") for node in self._members()):
+        if any(node.repair_settings and node.disk.rotten("data") for node in self._members()):
             return False
         lasts = {replica.log.last for replica in replicas if replica is not None}
         return len(lasts) == 1 and all(

@@ -51,7 +51,7 @@ class Channel:
         return found
 
     async def put(self, chunk: Chunk) -> None:
-        """Waits for room, then adds the chunk. After the channel's end chunks are discarded,
+        """Waits for space, then adds the chunk. After the channel's end chunks are discarded,
         because they are not read any more."""
         channel = self._last()
         while len(channel._chunks) >= channel._size and not channel.closed:
@@ -60,7 +60,7 @@ class Channel:
         channel.push(chunk)
 
     def push(self, chunk: Chunk) -> None:
-        """Without waiting for room."""
+        """Without waiting for space."""
         if not self.closed:
             self._chunks.append(chunk)
             self._ring()

@@ -184,7 +184,7 @@ async def _join(cluster: LocalCluster, admin: Admin, broker: str, name: str) -> 
 
 
 async def _leave(cluster: LocalCluster, admin: Admin, broker: str, name: str) -> None:
-    """Both times three nodes are joined, and their machine has room for the second log."""
+    """Both times three nodes are joined, and their machine has space for the second log."""
     async with asyncio.timeout(START_SECONDS_MAX):
         while True:  # bounded by the time limit above
             try:

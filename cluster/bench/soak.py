@@ -113,8 +113,8 @@ async def _send_steadily(producer: Producer, options: SoakOptions) -> int:
     sent = 0
     sends: set[asyncio.Task[Any]] = set()
     while (passed := time.monotonic() - began) < options.seconds:
-        room = producer.config.in_flight_max - len(sends)
-        for _ in range(min(room, int(passed * options.rate) - sent)):
+        sends_free = producer.config.in_flight_max - len(sends)
+        for _ in range(min(sends_free, int(passed * options.rate) - sent)):
             sends.add(asyncio.ensure_future(producer.send(TOPIC, body)))
             sent += 1
         done = {send for send in sends if send.done()}

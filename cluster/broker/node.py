@@ -95,7 +95,7 @@ class BrokerNode:
         """
         format_folder(raft, joins=joins, files=files)
 
-    # -- life --------------------------------------------------------------------------------------
+    # -- start and end ------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Recover, listen, take part.

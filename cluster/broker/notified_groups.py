@@ -7,7 +7,7 @@
     members not of Java     0: they do not see such a route, so they share out real queues otherwise
 
 Where that takes more than `SIZE_MAX`, groups that are not told have no such route: "*:0" stands
-first, then groups that can use one, as far as there is room.
+first, then groups that can use one, as far as there is space.
 
 See cluster/nameserver/notify_routes.py. A leader that is asked looks once
 a second, and at each registration.
@@ -27,7 +27,7 @@ from dledger.runtime.owned import Owned
 LOOK_SECONDS = 1.0
 
 SIZE_MAX = 64 * 1024
-"""Bytes of the text; a header of a registration has room for sixteen times that."""
+"""Bytes of the text; a header of a registration has space for sixteen times that."""
 
 OTHERS_HAVE_NONE = "*:0"
 
@@ -96,7 +96,7 @@ def _has_topic(group: str) -> bool:
 
 
 def _first(rows: Iterable[str]) -> list[str]:
-    """The mark for groups that are not listed, then rows for which there is room."""
+    """The mark for groups that are not listed, then rows for which there is space."""
     kept, size = [OTHERS_HAVE_NONE], len(OTHERS_HAVE_NONE)
     for row in rows:
         size += 1 + len(row)

@@ -173,7 +173,7 @@ def _disk(machine: Machine) -> Iterator[dict[str, str]]:
         yield _of_machine(
             CRITICAL,
             "inodes",
-            f"the disk of {where} has room for {machine.inodes_free} more files only",
+            f"the disk of {where} has space for {machine.inodes_free} more files only",
             "delete small files there: each queue of a topic has a file",
         )
     if machine.file_system in NOT_ON_A_DISK:

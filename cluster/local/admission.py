@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 class AdmissionError(Advised):
     """A node was not taken in; the text gives the reason and one thing to try."""
 
-    advice = "mend that, and give the command again"
+    advice = "fix that, and give the command again"
     retriable = False
 
 

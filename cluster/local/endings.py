@@ -7,7 +7,7 @@
 
     told by        when
     who ends it    before the signal is sent (`asked`); where it is sent by a tool of ours
-    itself         as its last deed (`ended`): its exit code, and what made it stop
+    itself         as its last action (`ended`): its exit code, and what made it stop
     who looks      of a process that is gone and of which nothing says how (`found`): by its exit
                    code when it was our child, by the machine's boot, by the kernel's count of
                    processes that it killed for memory
@@ -111,7 +111,7 @@ def started(folder: Path, pid: int) -> None:
 
 
 def ended(how: str, why: str, by: str = "") -> None:
-    """The last deed of a server that the launcher started; others have nowhere to say it."""
+    """Written last by a server that the launcher started; others have no file for it."""
     folder = os.environ.get(FOLDER_VARIABLE)
     if not folder:
         return

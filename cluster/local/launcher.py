@@ -42,7 +42,7 @@ RELAY_PORT = "broker.relay_port"
 class LauncherError(Advised):
     """The cluster could not be started or stopped as asked; the text gives one thing to try."""
 
-    advice = "mend what it names, then dledger up again"
+    advice = "fix what it names, then dledger up again"
     retriable = False
 
 

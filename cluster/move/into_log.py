@@ -81,11 +81,11 @@ def _identity(source: Source, survey: Survey, raft: RaftConfig) -> Identity:
 
 
 def _refuse_large(survey: Survey, identity: Identity) -> None:
-    room = identity.data_file_size - HEADER_SIZE - BLANK_SIZE
-    if survey.largest > room + HEADER_SIZE:
+    entry_size_max = identity.data_file_size - HEADER_SIZE - BLANK_SIZE
+    if survey.largest > entry_size_max + HEADER_SIZE:
         raise MoveRefused(
             f"the largest message takes {survey.largest} bytes and a log file of "
-            f"{identity.data_file_size} holds {room}; set raft.data_file_size higher"
+            f"{identity.data_file_size} holds {entry_size_max}; set raft.data_file_size higher"
         )
 
 

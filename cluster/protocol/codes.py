@@ -1,6 +1,6 @@
 """Request and response codes of the remoting protocol, and code ⇄ exception.
 
-Names and numbers are RocketMQ's (docs/spec/remoting.md 2 and 3). A binary header has room for an
+Names and numbers are RocketMQ's (docs/spec/remoting.md 2 and 3). A binary header has space for an
 int16 (the codes of pops travel in JSON headers only), so ours lie below 32768, in 31000–31999:
 
     request  31001  FETCH_LOG_RANGE           raw bytes of the log, for tools (needs admin rights)

@@ -252,7 +252,7 @@ class OwnResponseEncoder:
     """Writes answers to sends of our own producers. `store_host`: 16 hex digits (IPv4, port)."""
 
     def __init__(self, store_host: bytes) -> None:
-        assert len(store_host) == 16, "the layout has room for an IPv4 host"
+        assert len(store_host) == 16, "the layout has space for an IPv4 host"
         prefix = PREFIX.pack(4 + _OWN_HEADER_SIZE, 0x1000000 | _OWN_HEADER_SIZE)
         self._format = b"%019d".join(
             [

@@ -43,10 +43,10 @@ Commands whose help has the line `{REACH_LINE}` have all of these options:
 
 
 def commands_md() -> str:
-    """The page of commands that run, ask and mend a cluster."""
+    """The page of commands that run, ask and repair a cluster."""
     head = _HEAD.format(
         title="Commands",
-        text="Every command that runs, asks or mends a cluster; those that measure, break and "
+        text="Every command that runs, asks or repairs a cluster; those that measure, break and "
         "judge are on\n[a page of their own](measuring.md).",
     )
     reach = _REACH.format(options=_reach_options())

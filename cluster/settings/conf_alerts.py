@@ -133,8 +133,8 @@ RULES = (
         CRITICAL,
         "dledger_refused_ranges > 0 or dledger_damaged_ranges > 0",
         10,
-        "the log of {{ $labels.self_id }} is damaged and did not mend itself",
-        "Damage that another replica has whole is mended within minutes; this was not.",
+        "the log of {{ $labels.self_id }} is damaged and did not repair itself",
+        "Damage that another replica has whole is repaired within minutes; this was not.",
         (
             "`dledger verify` compares the replicas; `dledger scrub` looks for more.",
             "Refused ranges: no majority has them whole. Keep all disks, restore a backup.",

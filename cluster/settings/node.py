@@ -98,7 +98,7 @@ class LogConfig:
     #: A file that is larger becomes NAME.1, that one NAME.2 and so on. More: a longer story in one
     #: piece. Less: the oldest lines go sooner.
     bytes: int = LOG_BYTES
-    #: So many files are kept altogether; with `bytes` that is the room that a log takes.
+    #: So many files are kept altogether; with `bytes` that is the space that a log takes.
     files: int = LOG_FILES
     #: text: a line for people. json: an object on a line, with time (UTC), level, name, message,
     #: and error with its traceback, for programs that collect logs. Lines from before the settings

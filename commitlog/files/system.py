@@ -55,7 +55,7 @@ class File(Protocol):
 
     @property
     def allocated(self) -> int:
-        """The disk has given blocks for all bytes below: writing there needs no room."""
+        """The disk has given blocks for all bytes below: writing there needs no space."""
         ...
 
     def allocate(self, end: int) -> None:

@@ -67,7 +67,7 @@ def place_index_keys(
 ) -> tuple[bytes, IndexHeader] | None:
     """Insert many keys as `index_format.place_many` does, into `slots`, a table in memory.
 
-    The three columns are sequences or arrays; the file has room for all of them. `dirty` has a
+    The three columns are sequences or arrays; the file has space for all of them. `dirty` has a
     byte for each page of 1,024 slots; 1 is put where a slot changed. Returns (entries, header
     after). None, with nothing done, when the plain version must do it: without numpy, for few keys
     and in a file's first entry.

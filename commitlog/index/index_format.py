@@ -12,7 +12,7 @@ Source: docs/spec/store.md 4.
              entries, 20 bytes each: key hash (4) | physical offset (8)
                                      | seconds since begin (4) | ordinal of the previous entry (4)
 
-Entry ordinals begin at 1; room for ordinal 0 exists and is never used. Only hashes are stored, so
+Entry ordinals begin at 1; space for ordinal 0 exists and is never used. Only hashes are stored, so
 a query also returns collisions: the caller compares the real keys.
 
 A crash may leave a file whose header, slots and entries are of different moments. Java deletes
@@ -49,7 +49,7 @@ class IndexGeometry:
     """Sizes that every program which opens the store must agree on; a file does not say them."""
 
     slots: int = 5_000_000
-    entries: int = 20_000_000  # room; one less is usable
+    entries: int = 20_000_000  # space; one less is usable
 
     @property
     def file_size(self) -> int:
@@ -182,12 +182,12 @@ def place_many(
     """
     read_slot = slot_values.__getitem__ if isinstance(slot_values, Mapping) else slot_values
     begin_ms, end_ms, begin_offset, end_offset, used, ordinal = header
-    first_ordinal, slot_count, room = ordinal, geometry.slots, geometry.entries
+    first_ordinal, slot_count, entries_max = ordinal, geometry.slots, geometry.entries
     changed: dict[int, int] = {}
     parts: list[bytes] = []
     pack = ENTRY.pack
     for hash_of_key, physical_offset, store_ms in keys:
-        if ordinal >= room:
+        if ordinal >= entries_max:
             break
         slot = hash_of_key % slot_count
         previous = changed.get(slot, 0)

@@ -75,7 +75,7 @@ class IndexService:
         """Insert keys in log order: hash, position of the message, store time, in parallel.
 
         Three lists, or three arrays when numpy is loaded. Raises OSError (ENOSPC) when there is no
-        room for all of them; then none went in, and the same may be given again. Raises
+        space for all of them; then none went in, and the same may be given again. Raises
         StoreFailed when the disk refuses otherwise; then the index ends somewhere within the batch.
         """
         assert len(hashes) == len(positions) == len(times_ms)

@@ -4,7 +4,7 @@
 
 The tags code is the Java hash of the TAGS string, sign-extended; in the schedule topic the due
 time; with an extension file the address of a unit there (real hashes are above -2^31 - 1).
-Unused room at a file's end is zero (size 0 = not written). A queue that begins at a later offset
+Unused space at a file's end is zero (size 0 = not written). A queue that begins at a later offset
 has fillers before it. A crash may leave any prefix of the entries written since the last sync.
 """
 

@@ -121,7 +121,7 @@ def stamp_entries(
 ) -> Stamped:
     """Write the headers, and each body's address to its byte `stamp_at`, if that is not negative.
 
-    `data` holds bodies of `sizes`, each behind room for its header.
+    `data` holds bodies of `sizes`, each behind space for its header.
     """
     edges = numpy.zeros(len(sizes) + 1, numpy.int64)
     lengths = numpy.array(sizes, numpy.int64) + HEADER_SIZE

@@ -45,10 +45,10 @@ def entry_starts(numpy: Any, data: Buffer, at: int) -> tuple[Any, int]:
 
 def _equal_steps(numpy: Any, data: Buffer, at: int, size: int) -> int:
     """How many entries of exactly `size` bytes stand in a row from `at` on."""
-    room = (len(data) - at) // size
-    if not room:
+    count = (len(data) - at) // size
+    if not count:
         return 0
-    heads = numpy.ndarray((room,), ">i8", data, at, (size,))
+    heads = numpy.ndarray((count,), ">i8", data, at, (size,))
     differs = heads != (MAGIC_ENTRY << 32 | size)
     first = int(differs.argmax())
-    return first if differs[first] else room
+    return first if differs[first] else count

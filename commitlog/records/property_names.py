@@ -12,7 +12,7 @@ TAGS: Final = "TAGS"  # S one tag string; its hash goes to the consume queue
 UNIQUE_KEY: Final = "UNIQ_KEY"  # S client-made message id; indexed; also the transaction id
 WAIT: Final = "WAIT"  # S true/false, absent = true
 DELAY: Final = "DELAY"  # S delay level, decimal
-REAL_TOPIC: Final = "REAL_TOPIC"  # S where a parked message belongs
+REAL_TOPIC: Final = "REAL_TOPIC"  # S where a deferred message belongs
 REAL_QUEUE_ID: Final = "REAL_QID"  # S
 RETRY_TOPIC: Final = "RETRY_TOPIC"  # S original topic of a message sent back for retry
 ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"  # S id of the first copy, on retry and DLQ copies

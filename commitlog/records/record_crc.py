@@ -23,7 +23,7 @@ assert len(_NAME) + 10 + len(PAIR_END) == RECORD_CRC_SIZE
 
 
 def reserve_record_crc(block: bytes) -> bytes:
-    """The property block with room for the checksum at its end; `block` holds none."""
+    """The property block with space for the checksum at its end; `block` holds none."""
     if block and not block.endswith(PAIR_END):
         block += PAIR_END
     return block + bytes(RECORD_CRC_SIZE)

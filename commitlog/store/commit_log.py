@@ -28,7 +28,7 @@ class CommitLog:
         log: the files.
         end: address behind the last record, as recovery found it.
         store_timestamp_ms: store time of the last record, 0 when there is none.
-        record_crc: seal each record with the checksum property (docs/spec/store.md 1.4); its room
+        record_crc: seal each record with the checksum property (docs/spec/store.md 1.4); its space
             is in the records.
 
     Invariant: log.start ≤ end ≤ log.limit; everything at and behind `end` is zero.

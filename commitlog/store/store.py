@@ -342,7 +342,7 @@ class MessageStore:
                 if self._derived.dispatcher.is_failed:
                     self._log.fail(error)
                     raise refused(error) from error
-                raise StoreFailed(f"there is no room ({error}); free some space") from error
+                raise StoreFailed(f"there is no space ({error}); free some space") from error
 
     def _check_open(self) -> None:
         if self._closed:

@@ -87,7 +87,7 @@ class ConfigurationFile:
     def note(self, entry: ConfigurationEntry, term: Term) -> None:
         """This entry is about to be written; durable when this returns. Raises OSError.
 
-        A full disk has no room for the new file; then the old one goes, and the next start reads
+        A full disk has no space for the new file; then the old one goes, and the next start reads
         the log from end to end. No start may believe a file that leaves a configuration out.
         """
         indexes = [known for known in self._noted.indexes if known < entry.index]
@@ -99,7 +99,7 @@ class ConfigurationFile:
         self._noted = noted
 
     def _keep(self, noted: _Noted) -> bool:
-        """Write the file; False when a full disk has no room for it, and it is as it was."""
+        """Write the file; False when a full disk has no space for it, and it is as it was."""
         try:
             _write(self._files, self._folder, noted, self._staging)
         except OSError as error:

@@ -63,7 +63,7 @@ class DoubleSlot:
 
     @classmethod
     def remake(cls, files: FileSystem, path: Path, payload: bytes, *, staging: Path) -> DoubleSlot:
-        """Write `payload` into both slots, durably: in place, so that a full disk has room.
+        """Write `payload` into both slots, durably: in place, so that a full disk has space.
 
         A file that is gone or has another size is made anew.
         """

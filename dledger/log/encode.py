@@ -62,7 +62,7 @@ def encode_batch(
         )
     if stamp_at >= 0 and min(sizes, default=stamp_at + 8) < stamp_at + 8:
         raise LogUsageError(
-            f"a body of {min(sizes)} bytes has no room for its position at byte {stamp_at}"
+            f"a body of {min(sizes)} bytes has no space for its position at byte {stamp_at}"
         )
     positions, gaps, end = _place(sizes, start.end, file_size)
     data = _lay_out(bodies, positions, gaps, start.end, end)
@@ -176,7 +176,7 @@ def _lay_out(
     start: int,
     end: int,
 ) -> bytearray:
-    """The batch's bytes, with room for the headers and with blanks in the gaps."""
+    """The batch's bytes, with space for the headers and with blanks in the gaps."""
     if not gaps:
         return bytearray(HEADER_SIZE).join((b"", *bodies))  # each body behind 48 zeros
     data = bytearray(end - start)

@@ -4,7 +4,7 @@
 
 Files come with their full length and zero from `FileSystem.create`; one may be made ahead of its
 use, and blocks for what will be written next allocated (`begin_prepare`), so that neither costs a
-write anything. A disk without room is noticed there, while there is still a reserve. Bytes behind
+write anything. A disk without space is noticed there, while there is still a reserve. Bytes behind
 the last thing written are zero, always: files are never reused (R14) and whatever is cut off is
 zeroed.
 A crash leaves at most zero files at the end of the row, or a half-made one in the staging folder.

@@ -34,7 +34,7 @@ from dledger.log.slots import SLOT_SIZE
 class TrimTask:
     """Make the new beginning durable, then unlink the files below it. Raises OSError.
 
-    `done`: False when a full disk has no room for the new beginning; then nothing has changed.
+    `done`: False when a full disk has no space for the new beginning; then nothing has changed.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class LogPrefix:
     def finish_trim(self, task: SyncTask) -> LogStart | None:
         """End the trim: entries below the new beginning are not read any more. Returns it.
 
-        None when there was no room to write it down: the log begins where it began.
+        None when there was no space to write it down: the log begins where it began.
         """
         trim = self._trim
         assert trim is not None

@@ -3,7 +3,7 @@
     0  intent and mark are written again: a killed process may have left them un-synced
     1  a truncation that was begun is carried out (R11), and a deletion of the log's first files
     2  the record that the flush mark names is verified; when it is wrong that is damage (D8, R1):
-       the log opens only for who mends it, and nothing is cut; files that are gone are made again,
+       the log opens only where a node repairs it, and nothing is cut; missing files are made again,
        full of zeros, which is damage as well (gone.py). Without a mark it opens only for who
        promises nothing any more (lost_files.py)
     3  slots that may not be on disk are rewritten from the records; all of them when the index

@@ -26,7 +26,7 @@ C = TypeVar("C")
 R = TypeVar("R")
 
 _DONE, _REFUSED = b"\0", b"\1"
-#: Room for results is looked for before each entry whose index this divides: with results of a MiB
+#: Space for results is looked for before each entry whose index this divides: with results of a MiB
 #: at most, so many MiB more than allowed are kept at times.
 ROOM_EVERY = 64
 _STATE = struct.Struct(">4sIqqQ")
@@ -190,7 +190,7 @@ class Applier(Generic[C, R]):
         if data is None:
             return None
         if data == NOT_KEPT:
-            return Found(_not_kept("was too large, or made room for others"))
+            return Found(_not_kept("was too large, or made space for others"))
         if data[:1] == _REFUSED:
             return Found(CommandRefused(data[1:].decode()))
         return Found(self.machine.decode_result(data[1:]) if data[1:] else None)

@@ -130,7 +130,7 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
     def _owned(self) -> Owned:
         return self.log.owned
 
-    # -- life --------------------------------------------------------------------------------------
+    # -- start and end ------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Recover the folder and take part. Raises as `ReplicatedLog.start`."""

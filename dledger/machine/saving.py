@@ -92,7 +92,7 @@ class Saving:
             return (
                 last if log.end_position <= behind else min(last, Index(log.index_at(behind) - 1))
             )
-        except StoreDamaged:  # of the place, which is mended; this file has no state then
+        except StoreDamaged:  # of the place, which is repaired; this file has no state then
             return last
 
     def _capture(self, position: int) -> None:

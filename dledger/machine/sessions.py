@@ -10,8 +10,8 @@
 The table is a fold over the log, so it is the same on every node and part of each snapshot. It is
 bounded by rules that need the log alone: a session goes when the log's time is an hour behind its
 last command, and the one that was idle longest goes when there are too many. Results that take too
-much room are given up, those of the session that was idle longest first; that their commands were
-applied stays known. Room is looked for at certain indexes only (applier.py): nodes apply the same
+much space are given up, those of the session that was idle longest first; that their commands were
+applied stays known. Space is looked for at certain indexes only (applier.py): nodes apply the same
 entries in different batches, and between two entries of a batch the tables differ.
 """
 
@@ -112,7 +112,7 @@ class Sessions:
             for sequence, result in session.results.items():
                 if self.results_bytes <= goal:
                     return
-                assert result is not None, "no room is made in the middle of a batch"
+                assert result is not None, "no space is made in the middle of a batch"
                 if len(result) > len(NOT_KEPT):
                     session.results[sequence] = NOT_KEPT
                     self.results_bytes -= len(result) - len(NOT_KEPT)

@@ -121,7 +121,7 @@ Vouch = Callable[[NodeId, int], str | None]
 
 
 Strangers = Callable[[Member], bool]
-"""Is this node, that we do not know (in this life), let in all the same, to ask and to lead?"""
+"""Returns True to let in a node, or incarnation, that we do not know: it may ask and lead."""
 
 
 class Roll(Protocol):
@@ -293,7 +293,7 @@ class Acceptor:
             raise _wrong_secret(me.node_id)
 
     def _admit(self, said: Hello) -> None:
-        """It has proved the secret: is it one of us, in the life that we know?"""
+        """It has proved the secret: is it one of us, as the incarnation that we know?"""
         me, other = self.me.node_id, said.sender.node_id
         if other != me:
             self.visited(said)

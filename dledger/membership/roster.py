@@ -193,7 +193,11 @@ class Roster:
             return Change(kind, node)
         visitor = self.visitor(node)
         if visitor is None or (is_here and self.vouch(node, visitor.incarnation) is None):
-            what = "has not come back in another life" if is_here else "has not called this node"
+            what = (
+                "has not come back as another incarnation"
+                if is_here
+                else "has not called this node"
+            )
             raise MembershipRefused(
                 f"{node} {what}; start it on a folder that was formatted to join, with this node "
                 "among its peers, and try again",

@@ -3,7 +3,7 @@
     Shares     owner ─► its producers, least recently used first, and how many streams they have
     Departed   producer that was pushed out ─► its owner; a bounded number of them
 
-The table makes room at the cost of the owner that takes most of it, so that an account that uses
+The table makes space at the cost of the owner that takes most of it, so that an account that uses
 ever new ids pushes out its own and no other's. Producers without an owner count as one owner's.
 
 A producer can be pushed out while a message of its is on the way. The numbers of that message are

@@ -1,6 +1,6 @@
 """The table of producers: recognises a retry, so that a message is stored once (rule R8).
 
-    producer  drawn at random by a client for one life of it
+    producer  drawn at random by a client for one run of it
     stream    what its numbers count in: "topic/queue" for a broker, anything for an embedder
     sequence  0, 1, 2, … without a gap per (producer, stream), one per entry; producers that number
               by batches leave gaps before a batch's row 0 (`commitlog.records.producer_numbers`)

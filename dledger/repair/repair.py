@@ -1,4 +1,4 @@
-"""A replica mends its own log: finds damage, keeps apart from it, gets the entries from peers.
+"""A replica repairs its own log: finds damage, keeps apart from it, gets the entries from peers.
 
     a read fails ─┐                       ┌─► DamageNoted ─► the rules: no stand, no lead, nothing
     the scrubber ─┴─► scrub (thread) ─► damaged?             from there on is acknowledged (R2)

@@ -1,7 +1,7 @@
 """Does the disk still do its work? A verdict from the times of the syncs; see core/disk.py (L5).
 
     a sync under way for `stall_seconds`    STALLED, until it comes back
-    the shell found no room                 FULL, LOW: see `full`, `no_state`, `stuck`, `low`
+    the shell found no space                 FULL, LOW: see `full`, `no_state`, `stuck`, `low`
     either, less than `trust_seconds` ago   RECOVERING
     else                                    GOOD
 
@@ -73,7 +73,7 @@ class DiskWatch:
         self._ill_at = _NEVER
         self._counted, self._summed = 0, 0.0
         self._average, self._averaged_at = 0.0, _NEVER
-        #: Set by the shell: why there is no room for another file of the log, "" when there is.
+        #: Set by the shell: why there is no space for another file of the log, "" when there is.
         self.full = ""
         #: Set by the shell: why the state that the leader sends cannot be kept, "" when it can.
         self.no_state = ""

@@ -29,7 +29,7 @@ class Proposal:
     `NotDone` or `OutcomeUnknown` else. `written(proposal)`, when given, is called before that, as a
     rule: a majority has written them, not flushed (R22; durability.py says what that risks). The
     fields between are filled when the entries are written. `frees_space`: what they lead to makes
-    room on full disks, so they may use the space that is kept for such entries (L5).
+    space on full disks, so they may use the space that is kept for such entries (L5).
     """
 
     bodies: Sequence[Buffer]

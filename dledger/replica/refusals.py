@@ -45,7 +45,7 @@ def disk_full(node: RaftNode) -> str:
     if node.disk.health is DiskHealth.FULL:
         return node.disk.detail
     names = ", ".join(node.full_voters)
-    return f"{names} and so no majority has room for more of the log; free some space there"
+    return f"{names} and so no majority has space for more of the log; free some space there"
 
 
 def _refuse_size(proposal: Proposal, smallest: int, largest: int, size_max: int) -> NoReturn:
@@ -55,7 +55,7 @@ def _refuse_size(proposal: Proposal, smallest: int, largest: int, size_max: int)
             f"{size_max} at most; send less or set the log up with larger files"
         )
     raise LogUsageError(
-        f"a body of {smallest} bytes has no room for its position at byte "
+        f"a body of {smallest} bytes has no space for its position at byte "
         f"{proposal.stamp_at}; send a whole message record"
     )
 

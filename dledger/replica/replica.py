@@ -119,7 +119,7 @@ class Replica:
         self.failure: NodeFailed | None = None
         self.repair: Repair | None = None
         if repair_settings is not None:
-            assert isinstance(log, FileLog), "only a log in files can be mended"
+            assert isinstance(log, FileLog), "only a log in files can be repaired"
             calls = self._hear, self._apply_held, self._new_id
             self.repair = Repair(log, self.node, ports, repair_settings, now, *calls)
             self.repair.lacking = log.anchor.index if lacks_state else NO_INDEX
@@ -186,7 +186,7 @@ class Replica:
         leads = self.node.role is Role.LEADER
         frees = proposal.frees_space
         if leads and self._space.lacks_for_bodies(count, size, largest, now, uses_spare=frees):
-            raise DiskFull(f"no room for more of the log: {self._space.why}")
+            raise DiskFull(f"no space for more of the log: {self._space.why}")
         self._refused, when_written = None, proposal.written is not None
         self._handle(ev.ProposalReceived(count, size, proposal, when_written, frees), now)
         if self._refused is not None:
@@ -230,7 +230,7 @@ class Replica:
         """
         if self.failure is not None or self.prefix is None or self._disk.is_busy("trim"):
             return False
-        # What is not applied stays: the state that it leads to may be of another life.
+        # What is not applied stays: the state that it leads to may be of another incarnation.
         decided = min(self.node.commit, self.applied)
         task = self.prefix.begin_trim(position, decided, self.node.configuration_at)
         return self._disk.start_any("trim", task)
@@ -539,7 +539,7 @@ class Replica:
         if self.failure is not None:
             return
         self.failure = named or NodeFailed(
-            f"this replica stopped: {detail}; mend the disk or the files and start it again"
+            f"this replica stopped: {detail}; repair the disk or the files and start it again"
         )
         self._held.clear()
         self._effects.clear()

@@ -123,7 +123,7 @@ class Prefix:
         self._going = 0
         start = self._log.start if task.log is None else self._log.finish_trim(task.log)
         if start is None:
-            return None, applied  # no room; retention asks again
+            return None, applied  # no space; retention asks again
         if start.index > applied:
             self._restore(start, self.folder.load(start))
         return ev.PrefixDropped(start.anchor), max(applied, start.index)

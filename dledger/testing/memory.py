@@ -105,7 +105,7 @@ class MemoryLog:
             if len(body) > self.body_size_max:
                 raise EntryTooLarge(f"{len(body)} bytes are over {self.body_size_max}")
             if stamp_at >= 0 and len(body) < stamp_at + 8:
-                raise LogUsageError(f"no room for a position at byte {stamp_at}")
+                raise LogUsageError(f"no space for a position at byte {stamp_at}")
         first = len(self._records)
         for body in bodies:
             self._records.append(self._make(bytearray(body), term, stamp_at))

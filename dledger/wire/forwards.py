@@ -8,7 +8,7 @@
 Both travel on the bulk link, and only to a peer whose welcome has the flag for them (handshake.py).
 What was taken has no reply: every node applies it, the asker as well, and finds its result there.
 A reply repeats the asker's incarnation and request id, which no other process of it uses
-(replica/request_ids.py), so that nobody is given another life's refusal. Session, sequence and
+(replica/request_ids.py), so that nobody is given the refusal of another run. Session, sequence and
 lowest are those of machine/sessions.py; `sequence` in a reply is that of the one command that can
 never be taken, -1 when the reason is that of all.
 """
@@ -48,7 +48,7 @@ class ForwardReason(enum.IntEnum):
 
 
 class Asker(NamedTuple):
-    """Which request, of which life of its node."""
+    """Which request, of which run of its node's process."""
 
     incarnation: int
     request_id: int

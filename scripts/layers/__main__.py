@@ -2,7 +2,7 @@
 
     python -m scripts.layers check | test [--long] [PATH ...] | interop | spark [--help]
 
-    1 the machine   room on the disk, whose processes run, addresses of its own, how quick it is
+    1 the machine   space on the disk, whose processes run, addresses of its own, how quick it is
     2 the layers    every one, also after a failure, so that one run shows all that is wrong
     3 once more     a test that failed is run alone; a verdict about safety is not (again.py)
     4 the end       flaky tests, failures, then `N passed, N failed, N skipped`
@@ -101,7 +101,7 @@ def _tell(name: str, total: Counts, flaky: list[Flaky]) -> int:
     for one in flaky:
         print(f"== flaky {one.test}: failed among others, passed alone; outputs in {one.kept}")
     if flaky:
-        print(f"== {len(flaky)} flaky: write them into ROADMAP.md, and mend them before all else")
+        print(f"== {len(flaky)} flaky: write them into ROADMAP.md, and fix them before all else")
     told = "".join(f"== failed: {one}\n" for one in total.failures)
     (TOOLS / f"failed-{name}").write_text(told)
     print(told, total, sep="", flush=True)

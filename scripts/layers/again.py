@@ -1,7 +1,7 @@
 """A test that failed is run once more, alone, when everything else has ended.
 
     passed alone   flaky: both outputs are kept, the run may still pass, with FLAKY_MAX of them at
-                   the most; each is a defect of the first rank and is mended before anything else
+                   the most; each is a defect of the first rank and is fixed before anything else
     failed alone   a failure
     never asked    a verdict about safety, a gate, a test that could not be collected, and all of
                    them when more than ASKED_MAX failed: so many are no accident

@@ -6,7 +6,7 @@ ASKED = frozenset({"--help", "-h"})
 
 _ENDS = """\
 The last line is `N passed, N failed, N skipped`. Exit code: 0 when nothing failed and at most
-three tests were flaky, 1 when something failed, 2 when the machine cannot do it (no room, or
+three tests were flaky, 1 when something failed, 2 when the machine cannot do it (no space, or
 another run of this checkout)."""
 
 _ENVIRONMENT = """\

@@ -199,7 +199,7 @@ def test_a_disk_filled_to_the_last_block_takes_no_queue_down_and_loses_nothing(
         assert all(number >= shown for number in lost(client)), "reads go on"
         assert readable(client, 3) == [0, 1, 2]
         assert process.poll() is None, node.output()
-        assert "no room for queues and key index" in node.output()
+        assert "no space for queues and key index" in node.output()
         (node.root / "filler").unlink()
         wait_until(lambda: not send(client, "topic-0"), "a node that takes messages again")
         assert not lost(client)

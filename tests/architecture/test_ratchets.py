@@ -78,3 +78,47 @@ def test_a_term_stands_once_in_the_glossary() -> None:
 )
 def test_which_names_contain_a_retired_word(name: str, word: str) -> None:
     assert SCRIPT.retired_in(name) == word
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("no room for more of the log", "room"),
+        ("Mended by its peers.", "mended"),
+        ('work of kind "mend"', ""),
+        ("the mutant only-what-is-committed-is-mended", ""),
+        ("a recommendation, a headroom", ""),
+    ],
+)
+def test_which_sentences_say_a_private_word(text: str, word: str) -> None:
+    assert SCRIPT.prose_in(text) == word
+
+
+def test_prose_is_read_in_comments_docstrings_and_error_texts_and_not_in_code() -> None:
+    source = '''"""First.
+
+    It has room.
+    """
+    room = 1  # crowd
+    raise ValueError(f"a deed of {len(room)}")
+    '''.replace("\n    ", "\n")
+    assert list(SCRIPT.prose(source)) == [(3, "room"), (5, "crowd"), (6, "deed")]
+
+
+#: Pages whose sentences come from commands and error texts elsewhere.
+GENERATED = ("docs/glossary.md", "docs/reference/commands.md")
+
+
+def test_pages_say_no_private_word() -> None:
+    pages = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")]
+    for folder in ("docs", *SCRIPT.PACKAGES):
+        pages += (ROOT / folder).rglob("*.md")
+    assert len(pages) > 60
+    found = {
+        f"{page.relative_to(ROOT)}:{number}": word
+        for page in pages
+        if str(page.relative_to(ROOT)) not in GENERATED
+        for number, line in enumerate(page.read_text("utf-8").splitlines(), 1)
+        if (word := SCRIPT.prose_in(re.sub(r"`[^`]*`", "", line)))
+    }
+    assert not found

@@ -15,8 +15,8 @@ whoever is first to store a message under it now. Senders from an address that n
 one owner, "".
 
 The table of producers forgets an owner together with the id's numbers, never one without the other.
-It makes room at the cost of the account that has most ids there, and an id that is pushed out while
-a message of it is on the way stays its owner's (dledger/producers/owners.py).
+It makes space at the cost of the account that has most ids there, and an id that is pushed out
+while a message of it is on the way stays its owner's (dledger/producers/owners.py).
 """
 
 from __future__ import annotations

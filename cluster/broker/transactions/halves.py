@@ -65,7 +65,7 @@ class Halves:
             (_TRANSACTION_ID, find_property(stored, _UNIQUE_KEY) or b"?"),
         ):
             stored = with_property(stored, name, value)
-        # Room for the count of checks that the producer is shown (39).
+        # Space for the count of checks that the producer is shown (39).
         if len(stored) + len(_TIMES) + 4 > PROPERTIES_SIZE_MAX:
             raise MessageTooLarge("properties", len(stored), PROPERTIES_SIZE_MAX)
         row = self._offsets.row(HALF_TOPIC, 1)

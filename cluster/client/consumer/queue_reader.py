@@ -74,7 +74,7 @@ class ReaderContext:
         offsets: where the consumer's offsets are stored.
         ahead: the limit of bytes held.
         on_messages: called with a reader that has got messages.
-        on_refusal: called with an error that no later pull can mend by itself, and with None when
+        on_refusal: called with an error that a later pull would meet again, and with None when
             a pull was served.
     """
 

@@ -53,9 +53,9 @@ RULES = (
 
 
 def is_final(error: ClusterError) -> bool:
-    """Is it a refusal that a consumer must tell its user, since no repeat can mend it?
+    """Is it a refusal that a consumer must tell its user, because sending again cannot help?
 
-    A consumer waits for what others may mend: a topic that is gone can be created again.
+    A consumer waits for what others may put right: a topic that is gone can be created again.
     """
     return isinstance(error, Unauthorized | SubscriptionInvalid)
 

@@ -19,7 +19,7 @@ before put into the log (`judge_age`, `spend_until`). A peer judged what it pass
 judges what is none of LOOKS once more, and takes a repeat from the same peer
 only: that one asks again when a link breaks.
 
-At most ENTRIES_MAX signatures are remembered, about 300 bytes each. When there is no room for one
+At most ENTRIES_MAX signatures are remembered, about 300 bytes each. When there is no space for one
 more, those older than KEPT_SECONDS_MIN are forgotten early. Where none is, requests of other codes
 than REPEATABLE (sealed: than LOOKS) are refused, never let through unseen; those go on, and are not
 remembered.

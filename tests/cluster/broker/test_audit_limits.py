@@ -61,12 +61,12 @@ async def test_a_full_disk_refuses_no_change_of_members(make_brokers: MakeBroker
         client = await brokers.client(leader)
         check = leader.parts.log.driver._disk_check
         assert check is not None
-        check._watch.full = "no room for more of the log: said by a test"
+        check._watch.full = "no space for more of the log: said by a test"
         check.look()
         assert (await asked(client, 17, new_topic("orders"))).code != 0
         added = await asked(client, Code.CHANGE_MEMBERS, Ask({"kind": "add-learner", "node": "n7"}))
         assert "takes no more entries" not in (added.remark or "")
-        assert "no room" not in (added.remark or "")
+        assert "no space" not in (added.remark or "")
 
 
 async def test_following_from_a_time_on_gets_past_what_is_older(

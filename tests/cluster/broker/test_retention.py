@@ -72,7 +72,7 @@ async def test_old_files_go_on_a_full_disk_where_messages_are_refused(
         await settle([node])
         check = node.parts.log.driver._disk_check
         assert check is not None
-        check._watch.full = "no room for more of the log: said by a test"
+        check._watch.full = "no space for more of the log: said by a test"
         check.look()
         refused = await client.send("T", BODY)
         assert refused.code == ResponseCode.SERVICE_NOT_AVAILABLE, refused.remark

@@ -64,8 +64,8 @@ def test_no_room_is_told_until_there_is_some_and_a_stall_goes_before_it() -> Non
     watched = Watched()
     watched.watch.low = "producers are refused"
     assert watched.health(4.9) is DiskHealth.LOW
-    watched.watch.full = "no room for another file"
-    assert watched.watch.look(5.0).detail == "no room for another file"
+    watched.watch.full = "no space for another file"
+    assert watched.watch.look(5.0).detail == "no space for another file"
     watched.log.begin("log", 5.0)
     assert watched.health(7.0) is DiskHealth.STALLED
     watched.log.end(7.1)

@@ -392,7 +392,7 @@ def test_what_cannot_be_written_is_refused_before_it_gets_an_index() -> None:
     with pytest.raises(EntryTooLarge, match="larger files"):
         leader.replica.propose(proposal(outcomes, b"ok", b"x" * 5000), net.now)
     stamped = Proposal([b"short"], lambda _p, _e: None, stamp_at=28)
-    with pytest.raises(LogUsageError, match="no room"):
+    with pytest.raises(LogUsageError, match="no space"):
         leader.replica.propose(stamped, net.now)
     with pytest.raises(NotLeader) as refused:
         net["n1"].replica.propose(proposal(outcomes), net.now)

@@ -235,7 +235,7 @@ class DerivedStore:
             self._call_soon(self._run)
 
     def when_shown(self, index: Index, waiter: Callable[[DledgerError | None], None]) -> None:
-        """The same for a request of a client, which is refused while there is no room."""
+        """The same for a request of a client, which is refused while there is no space."""
         if self.space.why and index > self.state.applied:
             waiter(self.space.refusal())
         else:
@@ -380,7 +380,7 @@ class DerivedStore:
         )
 
     def finish_checkpoint(self, task: checkpoint.SaveTask) -> None:
-        """`task.run` has returned; without room for all of it, the next one does the rest."""
+        """`task.run` has returned; without space for all of it, the next one does the rest."""
         if task.again:
             self.files.again(task.derived)
         if task.no_room:

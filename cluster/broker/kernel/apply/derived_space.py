@@ -43,12 +43,12 @@ class DerivedSpace:
             raise error
         if not self.why:
             _log.error(
-                "no room for queues and key index from entry %d on (%s): producers are refused "
+                "no space for queues and key index from entry %d on (%s): producers are refused "
                 "until there is; free some space",
                 first,
                 error,
             )
-        self._tell(f"there is no room for queues and key index ({error}); free some space")
+        self._tell(f"there is no space for queues and key index ({error}); free some space")
         self.waits = True
         self._call_later(RETRY_SECONDS, self._try_again)
 
@@ -59,7 +59,7 @@ class DerivedSpace:
     def found(self) -> None:
         """A chunk went in."""
         if self.why:
-            _log.info("there is room for queues and key index again")
+            _log.info("there is space for queues and key index again")
             self._tell("")
 
     def _tell(self, why: str) -> None:

@@ -39,7 +39,7 @@ class Taken(NamedTuple):
     state: CapturedState
 
 
-#: States that wait for room on the disk; an older one goes, and the log keeps its file.
+#: States that wait for space on the disk; an older one goes, and the log keeps its file.
 TAKEN_COUNT_MAX = 4
 
 
@@ -68,7 +68,7 @@ class LogBeginning:
     def _index_at(self, position: int) -> Index | None:
         """Of the record where a log file begins; None: there is none, or it is damaged.
 
-        Nothing from a damaged record on is applied before it is mended.
+        Nothing from a damaged record on is applied before it is repaired.
         """
         if self.log.end_position <= position:
             return None
@@ -117,7 +117,7 @@ class LogBeginning:
     def begin_save(self) -> Callable[[], None]:
         """Work that writes the taken states to disk; in any thread, before the next checkpoint.
 
-        What finds no room stays for the next one.
+        What finds no space stays for the next one.
         """
         self._forget_saved()
         taken = tuple(self._taken)

@@ -6,7 +6,7 @@
     ANYWHERE   any replica, from what it has itself
     LEADER     the leader; a follower passes it on, and while nobody leads it waits a moment
 
-A frame is read once, so that a check and the deed cannot see two things in it: functions never
+A frame is read once, so that a check and the action cannot see different values: functions never
 look into the frame's fields and body. A route without a rule cannot be made (`table`), and a code
 without a route is refused. A function answers by itself (`Call.answer`), now or later; what it
 raises is told to the client. What is known only after a look at the log is asked for then, with

@@ -50,7 +50,7 @@ class DiskSpace:
     def saved(self, name: str, no_space: str) -> None:
         """`name` was saved, or not, for the reason `no_space`."""
         if no_space:
-            _log.error("no room to write %s: %s", name, no_space)
+            _log.error("no space to write %s: %s", name, no_space)
             self._unsaved[name] = no_space
         else:
             self._unsaved.pop(name, None)
@@ -71,7 +71,7 @@ class DiskSpace:
             return self._deriving
         if self._unsaved:
             name, error = next(iter(self._unsaved.items()))
-            return f"there was no room to write {name} ({error}); free some space"
+            return f"there was no space to write {name} ({error}); free some space"
         limit = self._config.disk_full_ratio
         if self.used_ratio <= limit:
             return ""
