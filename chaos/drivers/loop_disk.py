@@ -96,6 +96,7 @@ class LoopDisk:
         (self.mount_point / "lost+found").rmdir()
 
     def mount(self) -> None:
+        """Mounts the image. Raises an error when `mount` fails; needs root."""
         run_tool("mount", "-o", "loop", str(self.image), str(self.mount_point))
         self.mounted = True
 

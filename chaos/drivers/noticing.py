@@ -56,6 +56,7 @@ class Patch:
     whole: bool = False
 
     def apply(self) -> None:
+        """Writes the damaged bytes into the file."""
         self._write(self.after)
 
     def undo(self) -> bool:

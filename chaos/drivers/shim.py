@@ -45,6 +45,7 @@ def why_not() -> str:
 
 
 def compiler() -> str | None:
+    """Path of the first C compiler on PATH, or None."""
     return next((found for name in _COMPILERS if (found := shutil.which(name))), None)
 
 
@@ -100,6 +101,7 @@ class Shim:
             self.set()
 
     def close(self) -> None:
+        """Closes the control file; the faults that are set stay."""
         os.close(self._fd)
 
 
@@ -126,6 +128,7 @@ class Shims:
         }
 
     def close(self) -> None:
+        """Ends all faults and closes the control files."""
         for shim in self._shims.values():
             shim.set()
             shim.close()

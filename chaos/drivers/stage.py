@@ -69,7 +69,8 @@ class Paused(Protocol):
     """A client that stands still."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The member that is paused, as reports name it."""
 
     def held_back(self) -> int:
         """How many operations were not begun so far."""
@@ -112,6 +113,7 @@ class Stage:
 
     @property
     def node(self) -> str:
+        """The first target, for faults of one node."""
         return self.nodes[0]
 
     @property
@@ -178,6 +180,7 @@ class Stage:
                 await asyncio.sleep(POLL_SECONDS)
 
     def running(self, node: str) -> bool:
+        """True if the node's process runs."""
         return self.arena.cluster.is_running(node)
 
     async def up_again(self, node: str) -> float:

@@ -33,6 +33,7 @@ def keeps_a_majority(course: Fault) -> Fault:
 
 
 def on(stage: Stage, node: str, seconds: float) -> Stage:
+    """The same stage with one target and a duration in seconds."""
     return replace(stage, nodes=[node], seconds=seconds)
 
 
@@ -45,6 +46,7 @@ async def roles(stage: Stage) -> tuple[str, list[str]]:
 
 
 async def all_back(stage: Stage) -> None:
+    """Waits until each target runs and serves again. Raises NotUpAgain."""
     for node in stage.nodes:
         await stage.up_again(node)
 
@@ -73,12 +75,14 @@ async def elect(stage: Stage, voter: str, voted: Callable[[], bool]) -> str:
 
 
 async def hand_over(stage: Stage, leader: str, to: str) -> None:
+    """Asks the leader to give the lead to `to`; returns before it has."""
     await ask(stage, leader, transfer=to)
     node_hooks.forget(stage.folder(leader))
 
 
 @contextlib.contextmanager
 def paused(stage: Stage, node: str) -> Iterator[None]:
+    """Stops the node's process by SIGSTOP within the block."""
     processes.send(stage.folder(node), signal.SIGSTOP)
     try:
         yield
@@ -88,6 +92,7 @@ def paused(stage: Stage, node: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def cut_off(stage: Stage, node: str) -> Iterator[links.Seen]:
+    """Freezes all links of the node within the block; yields the count of bytes held back."""
     chosen = list(stage.arena.mesh.of(node))
     with links.healed(chosen) as seen:
         for link in chosen:

@@ -35,6 +35,8 @@ CONNECT_SECONDS_MAX = 5.0
 
 
 class Mode(enum.Enum):
+    """Bytes pass, wait (FREEZE), or are taken and thrown away (DROP)."""
+
     PASS = "pass"
     FREEZE = "freeze"
     DROP = "drop"
@@ -324,5 +326,6 @@ class LinkMesh:
             link.drop()
 
     def heal(self) -> None:
+        """Lets bytes pass on all links again."""
         for link in self.links.values():
             link.heal()

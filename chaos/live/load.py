@@ -34,7 +34,8 @@ class HasPosition(Protocol):
     """A receipt, as far as it is used here."""
 
     @property
-    def position(self) -> int: ...
+    def position(self) -> int:
+        """Physical offset of the message."""
 
 
 class Send(Protocol):
@@ -73,6 +74,7 @@ class Load:
 
     @property
     def sent(self) -> int:
+        """Number of sends with a recorded outcome."""
         return len(self.history)
 
     def stop(self) -> None:

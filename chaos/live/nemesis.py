@@ -62,6 +62,7 @@ class Happened:
 
     @property
     def took_effect(self) -> bool:
+        """True if the driver saw an effect; a fault without one does not count."""
         return bool(self.seen)
 
     @property

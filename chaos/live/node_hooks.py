@@ -38,9 +38,11 @@ class SkewedClock:
         self._wall_ms = 0
 
     def now(self) -> float:
+        """Monotonic seconds at the skewed rate."""
         return self._base + (time.monotonic() - self._real) * self._rate
 
     def time_ms(self) -> int:
+        """Milliseconds since the epoch, shifted by the skew."""
         return time.time_ns() // 1_000_000 + self._wall_ms
 
     def skew(self, skip: float = 0.0, rate: float = 1.0, wall_ms: int = 0) -> None:

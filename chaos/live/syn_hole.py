@@ -29,6 +29,7 @@ class SynHole:
             self._sockets.append(plug)
 
     def close(self) -> None:
+        """Resets the waiting connections and frees the port."""
         for sock in self._sockets:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
             sock.close()

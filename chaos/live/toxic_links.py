@@ -66,6 +66,7 @@ class ToxicLink:
 
     @property
     def name(self) -> str:
+        """The proxy's name at the toxiproxy server: kind-source-target."""
         return f"{self.kind}-{self.source}-{self.target}"
 
 

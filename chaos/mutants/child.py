@@ -54,6 +54,7 @@ class Judgement:
 
 
 def main(arguments: list[str]) -> int:
+    """Runs the mutant that the first argument names; returns the exit code."""
     end_with_parent()
     mutant = find(arguments[0])
     began = time.monotonic()
@@ -115,6 +116,7 @@ class Failures:
         self.broken = ""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Counts the tests that ran, and notes each failure's text."""
         self.ran += report.when == "call" and not report.skipped
         if not report.failed:
             return

@@ -44,6 +44,7 @@ class Control:
 
     @property
     def clean(self) -> bool:
+        """True if no seed and no test failed without a mutation."""
         return not self.red
 
 

@@ -137,6 +137,7 @@ def tests_by_arena(mutant: Mutant) -> dict[str, tuple[str, ...]]:
 
 
 def mutants_of(row: SpecRow, mutants: Sequence[Mutant]) -> list[Mutant]:
+    """The mutants that name this row of docs/spec/chaos.md 5.2."""
     return [mutant for mutant in mutants if row.number in mutant.rows]
 
 

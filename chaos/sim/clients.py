@@ -32,9 +32,11 @@ ReadReply = Callable[[DledgerError | None, int, str], None]
 class Service(Protocol):
     """The requests that a client can make of a node. A node that is down never calls back."""
 
-    def append(self, producer: int, sequence: int, count: int, reply: AppendReply) -> None: ...
+    def append(self, producer: int, sequence: int, count: int, reply: AppendReply) -> None:
+        """Sends `count` values of a producer, numbered from `sequence`; `reply` has the outcome."""
 
-    def read(self, reply: ReadReply) -> None: ...
+    def read(self, reply: ReadReply) -> None:
+        """Reads all values at one point of the order; `reply` has them or the error."""
 
 
 class ClientEnvironment:
@@ -64,6 +66,7 @@ class ClientEnvironment:
         self._processes = 0
 
     def new_process(self) -> int:
+        """Returns a number that no client process of this run has had."""
         self._processes += 1
         assert self._processes < ANONYMOUS
         return self._processes

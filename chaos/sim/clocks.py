@@ -67,6 +67,7 @@ class Clocks:
         self._stopped = False
 
     def begin(self) -> None:
+        """Schedules the first change of a clock."""
         self._again()
 
     def stop(self) -> None:

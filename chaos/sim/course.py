@@ -56,6 +56,7 @@ class Course:
     calm: bool = False
 
     def leaves_out(self, number: int) -> bool:
+        """True if the fault of this number is not to be injected in this run."""
         return self.kept is not None and number not in self.kept
 
     def words(self) -> str:

@@ -55,22 +55,29 @@ class SimFile:
 
     @property
     def path(self) -> Path:
+        """As `File.path`."""
         return self._path
 
     def pread(self, size: int, position: int) -> bytes:
+        """As `File.pread`; raises EIO while the disk has a read error."""
         if self._disk.read_error:
             raise OSError(errno.EIO, "virtual disk: the sector cannot be read", str(self._path))
         return bytes(self._view[position : position + size])
 
     allocated = property(lambda self: self.size)
 
-    def allocate(self, end: int) -> None: ...  # space is asked for when a file is made
-    def allocate_range(self, begin: int, end: int) -> None: ...
+    def allocate(self, end: int) -> None:  # space is asked for when a file is made
+        """No blocks are counted: space is asked for when a file is made."""
+
+    def allocate_range(self, begin: int, end: int) -> None:
+        """No blocks are counted: space is asked for when a file is made."""
 
     def next_data(self, position: int) -> tuple[int, int]:
+        """As `File.next_data`; virtual files have no holes."""
         return min(position, self.size), self.size
 
     def pwrite(self, data: Buffer, position: int) -> None:
+        """As `File.pwrite`: seen at once, lost in a power cut until synced."""
         disk = self._disk
         if not self._writable:
             raise OSError(errno.EBADF, "virtual disk: opened for reading", str(self._path))
@@ -95,12 +102,15 @@ class SimFile:
             disk.tripped(self._name)
 
     def pwritev(self, parts: Sequence[Buffer], position: int) -> None:
+        """As `File.pwritev`: one write of all parts."""
         self.pwrite(parts[0] if len(parts) == 1 else b"".join(parts), position)
 
     def view(self, position: int, size: int) -> memoryview:
+        """As `File.view`; later writes show in it."""
         return self._view[position : position + size]
 
     def datasync(self) -> None:
+        """Makes the file's bytes durable; the disk may fail or lie here."""
         self._disk.sync_inode(self._inode, self._name)
 
     def close(self) -> None:
@@ -114,6 +124,7 @@ class SimLock:
         self._disk, self._name = disk, name
 
     def release(self) -> None:
+        """Lets another process of the virtual machine take the lock."""
         self._disk.locks.discard(self._name)
 
 
@@ -217,6 +228,7 @@ class SimDisk:
         )
 
     def tripped(self, name: str) -> None:
+        """Raises PowerCut when the fuse has burnt, else the disk error that was planned."""
         if self.operations >= self._fuse:
             raise PowerCut
         raise OSError(errno.EIO, "virtual disk: input/output error", name)
@@ -232,9 +244,11 @@ class SimDisk:
         self._barrier = (barrier, self.writes)
 
     def end_task(self) -> None:
+        """Ends the work of a thread; syncs no longer wait for its barrier."""
         self._barrier = None
 
     def sync_inode(self, inode: Inode, name: str) -> None:
+        """Moves pending writes of a file to the durable bytes, or fails as planned."""
         self.operations += 1
         if self.operations >= self.trip:
             if self.operations < self._fuse:
@@ -264,11 +278,13 @@ class SimDisk:
     # -- FileSystem --------------------------------------------------------------------------
 
     def open(self, path: Path, *, writable: bool = True) -> SimFile:
+        """As `FileSystem.open`."""
         return SimFile(self, path, self._inode(path), writable=writable)
 
     def create(
         self, path: Path, size: int, *, staging: Path, zeros: bool = False, durable: bool = True
     ) -> SimFile:
+        """As `FileSystem.create`; the name is durable only after the folder's sync."""
         name = str(path)
         if name in self.names.seen:
             raise FileExistsError(errno.EEXIST, "the file exists", name)
@@ -289,6 +305,7 @@ class SimDisk:
         return SimFile(self, path, inode, writable=True)
 
     def write_atomic(self, path: Path, data: bytes, *, staging: Path | None = None) -> None:
+        """As `FileSystem.write_atomic`, with a possible power cut at each step."""
         home = path.parent
         folder = staging or home
         temporary = folder / f"{path.name}.tmp"
@@ -301,51 +318,64 @@ class SimDisk:
             self.sync_dir(folder)
 
     def read(self, path: Path) -> bytes:
+        """As `FileSystem.read`; raises EIO while the disk has a read error."""
         if self.read_error:
             raise OSError(errno.EIO, "virtual disk: the sector cannot be read", str(path))
         return bytes(self._inode(path).data)
 
     def exists(self, path: Path) -> bool:
+        """As `FileSystem.exists`, as the running process sees names."""
         return str(path) in self.names.seen or self.is_dir(path)
 
     def is_dir(self, path: Path) -> bool:
+        """As `FileSystem.is_dir`."""
         return str(path) in self.names.folders
 
     def file_size(self, path: Path) -> int:
+        """As `FileSystem.file_size`."""
         return len(self._inode(path).data)
 
     def modified_at(self, path: Path) -> float:
+        """Virtual seconds of the last write."""
         return self._inode(path).modified_at
 
     def folders(self, path: Path) -> list[str]:
+        """Names of the sub-folders, sorted."""
         return [name for name in self.list(path) if self.is_dir(path / name)]
 
     def file_sizes(self, path: Path) -> dict[str, int]:
+        """Name to bytes of the files in the folder, sorted."""
         names = [name for name in self.list(path) if not self.is_dir(path / name)]
         return {name: self.file_size(path / name) for name in names}
 
     def list(self, path: Path) -> list[str]:
+        """Names of files and folders, sorted."""
         return self.names.children(str(path))
 
     def make_dirs(self, path: Path, *, durable: bool = True) -> None:
+        """Makes the folder and its parents, which no power cut takes away."""
         name = str(path)
         while name not in self.names.folders:
             self.names.folders.add(name)
             name = parent(name)
 
     def remove(self, path: Path) -> None:
+        """Removes the name; a power cut before the folder's sync brings it back."""
         self._inode(path)
         self._change(NameChange(str(path), None))
 
     def remove_dir(self, path: Path) -> None:
+        """As `FileSystem.remove_dir`. Raises ENOTEMPTY."""
         if self.list(path):
             raise OSError(errno.ENOTEMPTY, "the folder is not empty", str(path))
         self.names.folders.discard(str(path))
 
     def rename(self, source: Path, target: Path) -> None:
+        """As `FileSystem.rename`; a power cut before the folder's sync undoes it."""
         self._change(NameChange(str(target), self._inode(source), str(source)))
 
     def sync_dir(self, path: Path) -> None:
+        """Makes names durable, unless the disk fails or lies here."""
         self.operations += 1
         if self.operations >= self.trip:
             self.tripped(str(path))
@@ -353,6 +383,7 @@ class SimDisk:
             self.names.sync(str(path))
 
     def lock(self, path: Path) -> SimLock:
+        """As `FileSystem.lock`. Raises BlockingIOError when the lock is held."""
         name = str(path)
         if name in self.locks:
             raise BlockingIOError(errno.EAGAIN, "the lock is held", name)
@@ -362,6 +393,7 @@ class SimDisk:
         return SimLock(self, name)
 
     def usage(self, path: Path) -> DiskUsage:
+        """A disk of 1 TiB or more, with as many free bytes as the fault leaves."""
         return DiskUsage(max(1 << 40, self.free), max(self.free, 0))
 
     def _inode(self, path: Path) -> Inode:

@@ -38,6 +38,8 @@ Waiter = Callable[[DledgerError | None], None]
 
 
 class Value(NamedTuple):
+    """One value of the log: the `sequence`-th one of a producer."""
+
     producer: int
     sequence: int
 
@@ -50,6 +52,7 @@ def make_body(producer: int, sequence: int, size: int) -> bytes:
 
 
 def value_name(producer: int, sequence: int) -> str:
+    """The name of a value in histories, as in p3-17."""
     return f"p{producer}-{sequence}"
 
 
@@ -87,6 +90,7 @@ class Machine:
         self.producers.drop_uncommitted()
 
     def apply(self, first: Index, last: Index) -> None:
+        """Appends the values of the committed entries `first` to `last`, in order."""
         assert first == self.applied + 1, f"applied {self.applied}, then {first}"
         index = int(first)
         self.whole = False
@@ -155,6 +159,7 @@ class Machine:
             self._waiters.append((index, waiter))
 
     def role_changed(self, role: Role, term: Term, leader: NodeId | None) -> None:
+        """Begins or ends a leadership; the first entry of a term is a no-op."""
         if role is Role.LEADER:
             if not self.leading:
                 self._begin_leading()

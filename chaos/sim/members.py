@@ -115,6 +115,7 @@ class Churn:
 
     @property
     def voters(self) -> int:
+        """Number of voters in the newest configuration."""
         return len(self.group().voters)
 
     @property
@@ -203,6 +204,7 @@ class Churn:
         }
 
     def members(self) -> list[SimNode]:
+        """The nodes that the newest configuration names, voters or not."""
         names = set(self.group().names)
         return [node for node in self._nodes if node.id in names]
 

@@ -41,9 +41,11 @@ class NameChange:
     source: str | None = None
 
     def touches(self, name: str) -> bool:
+        """True if the change makes or removes this name."""
         return name == self.target or name == self.source
 
     def apply(self, names: dict[str, Inode]) -> None:
+        """Makes the change in a table of names: create, rename or remove."""
         if self.source is not None:
             names.pop(self.source, None)
         if self.inode is None:
@@ -62,6 +64,7 @@ class Names:
     folders: set[str] = field(default_factory=lambda: {"/"})
 
     def change(self, change: NameChange) -> None:
+        """Makes the change for the running process; a power cut may still undo it."""
         change.apply(self.seen)
         self.pending.append(change)
 
@@ -102,10 +105,12 @@ class Names:
         self.seen = dict(self.durable)
 
     def children(self, folder: str) -> list[str]:
+        """Names directly in the folder, sorted."""
         prefix = folder if folder.endswith("/") else folder + "/"
         names = [name for name in (*self.seen, *self.folders) if name.startswith(prefix)]
         return sorted({name[len(prefix) :].split("/", 1)[0] for name in names} - {""})
 
 
 def parent(name: str) -> str:
+    """The folder of a name; / for a name at the top."""
     return name.rpartition("/")[0] or "/"

@@ -82,15 +82,20 @@ class Pipe:
 class Aftermath(Protocol):
     """Decides about frames that outlive the process they were sent to (former_processes.py)."""
 
-    def missed(self, pipe: Pipe, frame: bytes) -> None: ...
+    def missed(self, pipe: Pipe, frame: bytes) -> None:
+        """A frame was sent while its connection was cut."""
 
-    def arrives(self, pipe: Pipe, frame: bytes) -> None: ...
+    def arrives(self, pipe: Pipe, frame: bytes) -> None:
+        """A frame is about to be handed to its target."""
 
-    def asks(self, source: int, frame: bytes) -> None: ...
+    def asks(self, source: int, frame: bytes) -> None:
+        """A node sent a frame with a question; a late answer to it may be kept."""
 
-    def died(self, node: int) -> None: ...
+    def died(self, node: int) -> None:
+        """The node's process ended; its connections are gone."""
 
-    def forget(self, node: int) -> None: ...
+    def forget(self, node: int) -> None:
+        """The node's disk is lost: drop all frames that were kept for it."""
 
 
 class Network:
@@ -203,6 +208,7 @@ class Network:
             self._schedule(pipe, frame, ordered=True)
 
     def open_all(self) -> None:
+        """Opens the connections of all pairs of nodes, in both directions."""
         for pipe in self.pipes.values():
             self.open(pipe)
 

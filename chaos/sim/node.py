@@ -111,10 +111,12 @@ class SimNode(MachineClock):
 
     @property
     def up(self) -> bool:
+        """True while a process runs on the machine."""
         return self.replica is not None
 
     @property
     def leads(self) -> bool:
+        """True while its replica is leader."""
         return self.replica is not None and self.replica.node.role is Role.LEADER
 
     # -- start and end ------------------------------------------------------------------
@@ -253,9 +255,11 @@ class SimNode(MachineClock):
             self.step(action, *arguments)
 
     def hang_disk(self) -> None:
+        """Keeps all disk work back until `free_disk`."""
         self.stuck = self.stuck or []
 
     def free_disk(self) -> None:
+        """Does the disk work that was kept back, in its order."""
         stuck, self.stuck = self.stuck, None
         for work in stuck or ():
             self._run_sync(work)
@@ -394,6 +398,7 @@ class SimNode(MachineClock):
             network.cut_connection(pipe.source, self.index, pipe.connection)
 
     def peer_lost(self, peer: int) -> None:
+        """Tells the replica that its connection to a peer is broken."""
         if self.replica is not None:
             self.step(self._peer_lost, NodeId(f"n{peer}"))
 

@@ -14,13 +14,17 @@ if TYPE_CHECKING:
 class Observer(Protocol):
     """Is called at each step of a node, at each message sent, and for each violation."""
 
-    def started(self, node: SimNode) -> None: ...
+    def started(self, node: SimNode) -> None:
+        """A process has started on the node."""
 
-    def stepped(self, node: SimNode) -> None: ...
+    def stepped(self, node: SimNode) -> None:
+        """The node has handled one event and carried out its effects."""
 
-    def sending(self, node: SimNode, to: NodeId, message: Message) -> None: ...
+    def sending(self, node: SimNode, to: NodeId, message: Message) -> None:
+        """The node is about to send the message."""
 
-    def violation(self, name: str, detail: str) -> None: ...
+    def violation(self, name: str, detail: str) -> None:
+        """An invariant does not hold; ends the run."""
 
 
 def describe(error: BaseException) -> str:

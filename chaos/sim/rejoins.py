@@ -48,6 +48,7 @@ class Rejoined:
     caught_up_max: float = 0.0
 
     def add(self, other: Rejoined) -> None:
+        """Adds the counts of another run; the first violation's detail stays."""
         self.rounds += other.rounds
         self.leaders_cut_off += other.leaders_cut_off
         self.violations += other.violations

@@ -36,6 +36,7 @@ class Plan:
     schedules: Schedules | None = None
 
     def nodes_of(self, seed: int) -> int:
+        """Cluster size of a seed: 3, or 5 for every fourth one if sizes are mixed."""
         return self.nodes or (5 if seed % 4 == 3 else 3)
 
     def again(self, seed: int) -> str:
@@ -90,6 +91,7 @@ class Plan:
 
     @property
     def key(self) -> str:
+        """Identifies the plan in a ledger: seeds, nodes, seconds, profile, schedule."""
         words = [f"{self.first}..{self.behind} nodes {self.nodes or 'mixed'}"]
         words.append(f"seconds {self.seconds:g}")
         words += self.profile.words()
@@ -119,6 +121,7 @@ class Totals:
     failed: list[dict[str, str]] = field(default_factory=list)
 
     def add(self, result: RunResult, again: str) -> None:
+        """Counts one seed; `again` is the line that replays it."""
         self.seeds += 1
         self.seconds += result.seconds
         self.cpu_seconds += result.cpu_seconds
@@ -142,6 +145,7 @@ class Totals:
             )
 
     def merge(self, other: Totals) -> None:
+        """Adds the totals of other seeds."""
         for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.faults.update(other.faults)

@@ -27,6 +27,7 @@ class NodeService:
         return self._node.replica, self._node.machine
 
     def append(self, producer: int, sequence: int, count: int, reply: AppendReply) -> None:
+        """As `Service.append`; a machine without a process refuses or stays silent."""
         if self._node.replica is None:
             if self._node.random.random() < 0.7:  # refused connection; else silence
                 reply(NotLeader(None), ())
@@ -80,6 +81,7 @@ class NodeService:
             )
 
     def read(self, reply: ReadReply) -> None:
+        """As `Service.read`; a machine without a process never replies."""
         if self._node.replica is not None:
             self._node.step(self._read, reply)
 

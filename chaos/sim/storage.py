@@ -40,11 +40,13 @@ class Storage:
     hard: HardStateFile
 
     def close(self) -> None:
+        """Closes the log and the hard state, as a process does at an orderly end."""
         self.log.close()
         self.hard.close()
 
 
 def log_options(options: SimLogOptions) -> LogOptions:
+    """The options of the shipping log for a simulated one: small files, no delays."""
     return LogOptions(
         data_file_size=options.file_size,
         index_file_size=options.slots_per_file * SLOT_SIZE,
@@ -154,9 +156,11 @@ class DiskView:
         return HEADER.unpack_from(inode.data, offset)
 
     def next_file(self, position: int) -> int:
+        """First address of the file after the one that holds `position`."""
         return position - position % self._file_size + self._file_size
 
     def chain_crc(self, position: int) -> int:
+        """Chain checksum of the record at this address; -1 if no header is there."""
         header = self.header(position)
         return header[6] if header else -1
 

@@ -24,6 +24,7 @@ class Trace:
         self.story = story
 
     def step(self, node: int, term: int, last: int, commit: int) -> None:
+        """Adds a node's state after one event to the digest."""
         # Numbers only: unlike text, they hash to the same value in every process.
         self._sum = hash((self._sum, self._scheduler.now, node, term, last, commit))
 
@@ -35,6 +36,7 @@ class Trace:
             self.tell(f"{what} {who}")
 
     def tell(self, line: str) -> None:
+        """Prints the line with its virtual time, to standard error."""
         print(f"{self._scheduler.now:10.6f}  {line}", file=sys.stderr)
 
     def digest(self) -> str:

@@ -28,6 +28,7 @@ class Trimmer:
         self._again()
 
     def stop(self) -> None:
+        """Deletes no more prefixes in this run."""
         self._stopped = True
 
     def _again(self) -> None:

@@ -113,6 +113,7 @@ class Watch:
         self.checks = 0
 
     def attach(self, nodes: list[SimNode]) -> None:
+        """Sets the nodes to watch, before the first of them starts."""
         self._nodes = nodes
 
     def replaced(self, node: SimNode) -> None:
@@ -121,11 +122,13 @@ class Watch:
         self._votes = {key: to for key, to in self._votes.items() if key[0] != node.index}
 
     def violation(self, name: str, detail: str) -> NoReturn:
+        """Raises Violated, which ends the run."""
         raise Violated(name, detail)
 
     # -- Observer ----------------------------------------------------------------------------
 
     def started(self, node: SimNode) -> None:
+        """Forgets values that may go back with a new process, such as the commit index."""
         self._seen[node.index].new_process()
 
     def sending(self, node: SimNode, to: NodeId, message: Message) -> None:
@@ -176,6 +179,7 @@ class Watch:
             )
 
     def stepped(self, node: SimNode) -> None:
+        """Checks every invariant of the node after one event. Raises Violated."""
         replica, storage = node.replica, node.storage
         if replica is None or storage is None:
             return

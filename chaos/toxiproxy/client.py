@@ -70,6 +70,7 @@ class PlainTransport:
         self._host, self._port = parts.hostname or "", parts.port or 80
 
     def request(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
+        """Sends one request; returns status and body. Raises OSError."""
         connection = http.client.HTTPConnection(self._host, self._port, timeout=SECONDS_MAX)
         try:
             data = None if body is None else json.dumps(body)
@@ -96,6 +97,7 @@ class PackageTransport:
         self._known: Any = importlib.import_module("toxiproxy.exceptions")
 
     def request(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
+        """Sends one request through the `toxiproxy` package; returns status and body."""
         errors = (self._known.ProxyExists, self._known.NotFound, self._known.InvalidToxic)
         keep: dict[str, Any] = {"timeout": SECONDS_MAX}
         if body is not None:
@@ -133,6 +135,7 @@ class Proxy:
 
     @property
     def address(self) -> tuple[str, int]:
+        """Host and port at which the proxy listens; no brackets around an IPv6 host."""
         host, _, port = self.listen.rpartition(":")
         return host.strip("[]"), int(port)
 

@@ -66,6 +66,7 @@ class Channel:
             self._ring()
 
     def close(self) -> None:
+        """Ends the channel; readers still get the chunks that are in it."""
         channel = self._last()
         channel.closed = True
         channel._ring()

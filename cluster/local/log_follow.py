@@ -52,6 +52,7 @@ class LogFollower:
             newer.append((path, found))
 
     def close(self) -> None:
+        """Closes the file that is read."""
         self._file.close()
 
 

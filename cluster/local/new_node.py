@@ -58,6 +58,7 @@ class Place(NamedTuple):
 
     @property
     def host(self) -> str:
+        """Host of the address for clients, without its port."""
         return self.client.rpartition(":")[0]
 
 

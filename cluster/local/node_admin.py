@@ -82,6 +82,7 @@ class NodeAdmin:
         return connect(self._node.address, ClientConfig(account=account, tls=tls))
 
     async def close(self) -> None:
+        """Stops the HTTP server; requests under way end first."""
         if self._server is not None:
             await self._server.close()
 
@@ -92,9 +93,11 @@ class NodeAdmin:
         return self._registry
 
     def status(self) -> Mapping[str, Any]:
+        """The node's status, as `/status` shows it."""
         return self._node.status()
 
     async def look(self) -> None:
+        """Reads the lags of consumer groups for the metrics."""
         await self._group_lags().look()
 
     def _group_lags(self) -> GroupLags:
@@ -105,12 +108,15 @@ class NodeAdmin:
         return self._lags
 
     def not_open(self) -> str:
+        """The reason for which clients are not served, or ""."""
         return "" if self._node.is_open else "this node loads the state that its leader sent"
 
     def not_healthy(self) -> str:
+        """The reason for which the replica has failed, or ""."""
         return str(self.status()["failed"])
 
     def not_ready(self) -> str:
+        """The reason for which `/readyz` answers 503, or ""."""
         return not_ready(
             self.status(),
             lag_max=self._config.ready_lag_max,

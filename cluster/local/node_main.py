@@ -52,10 +52,12 @@ class ReplicaService:
             raise
 
     async def close(self) -> None:
+        """Closes the admin HTTP first, then the node."""
         await self._admin.close()
         await self.node.close()
 
     async def failed(self) -> BaseException:
+        """Waits until the replica has failed; returns the error."""
         return await self.node.failed()
 
 
@@ -67,6 +69,7 @@ class NodeService:
         self._started: list[ReplicaService] = []
 
     async def start(self) -> NodeService:
+        """Starts all replicas of the process; closes them again when one cannot start."""
         try:
             for replica in self._replicas:
                 await replica.start()
@@ -79,9 +82,11 @@ class NodeService:
         return self
 
     async def close(self) -> None:
+        """Closes the started replicas, all at once."""
         await asyncio.gather(*(replica.close() for replica in reversed(self._started)))
 
     async def failed(self) -> BaseException:
+        """Waits until one replica has failed; returns its error."""
         waiting = [asyncio.ensure_future(replica.failed()) for replica in self._replicas]
         try:
             done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)

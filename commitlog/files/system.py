@@ -46,7 +46,8 @@ class File(Protocol):
     """One open file. Positions and sizes are bytes from the file's start."""
 
     @property
-    def path(self) -> Path: ...
+    def path(self) -> Path:
+        """The path that the file was opened with; a rename does not change it."""
 
     @property
     def size(self) -> int:
@@ -96,19 +97,22 @@ class File(Protocol):
         """Make every byte written so far durable. Raises OSError; never retry after that."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Gives the descriptor and the map back; a second call is allowed and does no harm."""
 
 
 class Lock(Protocol):
     """A held lock on a file; `release` is idempotent."""
 
-    def release(self) -> None: ...
+    def release(self) -> None:
+        """Lets another process take the lock; the lock file stays."""
 
 
 class FileSystem(Protocol):
     """Names and folders. Every path is absolute or relative to the working folder."""
 
-    def open(self, path: Path, *, writable: bool = True) -> File: ...
+    def open(self, path: Path, *, writable: bool = True) -> File:
+        """Opens an existing file of fixed size. Raises FileNotFoundError."""
 
     def create(
         self, path: Path, size: int, *, staging: Path, zeros: bool = False, durable: bool = True
@@ -126,13 +130,17 @@ class FileSystem(Protocol):
         """Replace the content of `path` so that a crash leaves the old or the new, whole."""
         ...
 
-    def read(self, path: Path) -> bytes: ...
+    def read(self, path: Path) -> bytes:
+        """Returns the whole file's bytes. Raises FileNotFoundError."""
 
-    def exists(self, path: Path) -> bool: ...
+    def exists(self, path: Path) -> bool:
+        """True for a file or a folder of this path."""
 
-    def is_dir(self, path: Path) -> bool: ...
+    def is_dir(self, path: Path) -> bool:
+        """True for a folder; False for a file or a path that does not exist."""
 
-    def file_size(self, path: Path) -> int: ...
+    def file_size(self, path: Path) -> int:
+        """Size in bytes, holes included. Raises FileNotFoundError."""
 
     def modified_at(self, path: Path) -> float:
         """Seconds since 1970 of the last change of content."""
@@ -158,11 +166,14 @@ class FileSystem(Protocol):
         """Remove one file; the caller syncs the folder."""
         ...
 
-    def remove_dir(self, path: Path) -> None: ...
+    def remove_dir(self, path: Path) -> None:
+        """Removes an empty folder. Raises OSError when entries are left in it."""
 
-    def rename(self, source: Path, target: Path) -> None: ...
+    def rename(self, source: Path, target: Path) -> None:
+        """Replaces `target` atomically; durable only after `sync_dir` of its folder."""
 
-    def sync_dir(self, path: Path) -> None: ...
+    def sync_dir(self, path: Path) -> None:
+        """Makes names durable: files created, renamed or removed in this folder."""
 
     def lock(self, path: Path) -> Lock:
         """Exclusive `fcntl` record lock on bytes 0..1; it holds "lock" (docs/spec/store.md 5.2).
@@ -171,7 +182,8 @@ class FileSystem(Protocol):
         """
         ...
 
-    def usage(self, path: Path) -> DiskUsage: ...
+    def usage(self, path: Path) -> DiskUsage:
+        """Size and free bytes of the file system that holds `path`."""
 
 
 class OsFile:
@@ -186,13 +198,16 @@ class OsFile:
 
     @property
     def path(self) -> Path:
+        """As `File.path`."""
         return self._path
 
     @property
     def size(self) -> int:
+        """Bytes, fixed when the file was created or opened."""
         return self._size
 
     def pread(self, size: int, position: int) -> bytes:
+        """As `File.pread`; reads on after a short read, and stops at the end of the file."""
         data = os.pread(self._fd, size, position)
         if len(data) == size or not data:
             return data
@@ -207,6 +222,7 @@ class OsFile:
         return b"".join(parts)
 
     def pwrite(self, data: Buffer, position: int) -> None:
+        """As `File.pwrite`; writes on after a short write. Raises EIO when that stops."""
         written = os.pwrite(self._fd, data, position)
         total = len(data)
         while written < total:
@@ -216,6 +232,7 @@ class OsFile:
             written += step
 
     def pwritev(self, parts: Sequence[Buffer], position: int) -> None:
+        """As `File.pwritev`: one system call for up to 512 parts, else one joined write."""
         if len(parts) == 1:
             self.pwrite(parts[0], position)
             return
@@ -225,6 +242,7 @@ class OsFile:
         self.pwrite(b"".join(parts), position)
 
     def next_data(self, position: int) -> tuple[int, int]:
+        """As `File.next_data`, by SEEK_DATA; all is data where that is not supported."""
         try:
             begin = os.lseek(self._fd, position, os.SEEK_DATA)
             return begin, os.lseek(self._fd, begin, os.SEEK_HOLE)
@@ -234,24 +252,29 @@ class OsFile:
             return min(position, self._size), self._size  # a file system that cannot tell
 
     def view(self, position: int, size: int) -> memoryview:
+        """As `File.view`; the first call maps the whole file for reading."""
         if self._view is None:
             self._map = mmap.mmap(self._fd, self._size, access=mmap.ACCESS_READ)
             self._view = memoryview(self._map)
         return self._view[position : position + size]
 
     def allocate(self, end: int) -> None:
+        """As `File.allocate`, by posix_fallocate. Raises ENOSPC; bytes stay as they are."""
         if end > self.allocated:
             os.posix_fallocate(self._fd, self.allocated, end - self.allocated)
             self.allocated = max(self.allocated, end)
 
     def allocate_range(self, begin: int, end: int) -> None:
+        """As `File.allocate_range`, by posix_fallocate; `allocated` does not change."""
         if end > begin:
             os.posix_fallocate(self._fd, begin, end - begin)
 
     def datasync(self) -> None:
+        """As `File.datasync`, by fdatasync. An OSError here means that bytes may be lost (R2)."""
         os.fdatasync(self._fd)
 
     def close(self) -> None:
+        """As `File.close`; views that readers still hold keep the map until they go."""
         if self._fd < 0:
             return
         if self._view is not None:
@@ -270,6 +293,7 @@ class OsFileSystem:
     """`FileSystem` on the operating system."""
 
     def open(self, path: Path, *, writable: bool = True) -> OsFile:
+        """As `FileSystem.open`; counts as allocated only blocks that the disk has given."""
         fd = os.open(path, (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC)
         found = os.fstat(fd)
         blocks = found.st_blocks * 512  # and a few for the file system itself
@@ -279,6 +303,7 @@ class OsFileSystem:
     def create(
         self, path: Path, size: int, *, staging: Path, zeros: bool = False, durable: bool = True
     ) -> OsFile:
+        """As `FileSystem.create`: a new name in `staging`, full size, then a rename."""
         if path.exists():
             raise FileExistsError(errno.EEXIST, "the file exists", str(path))
         self.make_dirs(staging, durable=durable)
@@ -307,6 +332,7 @@ class OsFileSystem:
         return OsFile(path, fd, size, allocated)
 
     def write_atomic(self, path: Path, data: bytes, *, staging: Path | None = None) -> None:
+        """As `FileSystem.write_atomic`: temporary file, fsync, rename, sync of the folder."""
         folder = staging or path.parent
         temporary = folder / f"{path.name}.tmp"
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
@@ -321,21 +347,27 @@ class OsFileSystem:
             self.sync_dir(folder)
 
     def read(self, path: Path) -> bytes:
+        """As `FileSystem.read`."""
         return path.read_bytes()
 
     def exists(self, path: Path) -> bool:
+        """As `FileSystem.exists`; a link to a missing file does not exist."""
         return path.exists()
 
     def is_dir(self, path: Path) -> bool:
+        """As `FileSystem.is_dir`."""
         return path.is_dir()
 
     def file_size(self, path: Path) -> int:
+        """As `FileSystem.file_size`."""
         return path.stat().st_size
 
     def modified_at(self, path: Path) -> float:
+        """Seconds since the epoch of the last write. Raises FileNotFoundError."""
         return path.stat().st_mtime
 
     def folders(self, path: Path) -> list[str]:
+        """Names of the sub-folders, sorted; [] for a folder that does not exist."""
         try:
             with os.scandir(path) as found:
                 return sorted(entry.name for entry in found if entry.is_dir())
@@ -343,6 +375,7 @@ class OsFileSystem:
             return []
 
     def file_sizes(self, path: Path) -> dict[str, int]:
+        """Name to bytes of the files, sorted; {} for a folder that does not exist."""
         try:
             with os.scandir(path) as found:
                 sizes = {e.name: e.stat().st_size for e in found if not e.is_dir()}
@@ -351,12 +384,14 @@ class OsFileSystem:
         return sizes if len(sizes) < 2 else dict(sorted(sizes.items()))
 
     def list(self, path: Path) -> list[str]:
+        """Names of files and folders, sorted; [] for a folder that does not exist."""
         try:
             return sorted(os.listdir(path))
         except FileNotFoundError:
             return []
 
     def make_dirs(self, path: Path, *, durable: bool = True) -> None:
+        """Makes the folder and its parents; with `durable`, syncs each parent's names."""
         if path.is_dir():
             return
         self.make_dirs(path.parent, durable=durable)
@@ -366,15 +401,19 @@ class OsFileSystem:
             self.sync_dir(path.parent)
 
     def remove(self, path: Path) -> None:
+        """Removes the name; a process with the file open can still read it."""
         path.unlink()
 
     def remove_dir(self, path: Path) -> None:
+        """As `FileSystem.remove_dir`."""
         path.rmdir()
 
     def rename(self, source: Path, target: Path) -> None:
+        """As `FileSystem.rename`."""
         os.rename(source, target)
 
     def sync_dir(self, path: Path) -> None:
+        """As `FileSystem.sync_dir`: fsync of the folder."""
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
@@ -382,6 +421,7 @@ class OsFileSystem:
             os.close(fd)
 
     def lock(self, path: Path) -> Lock:
+        """As `FileSystem.lock`, by lockf. Raises BlockingIOError when the lock is held."""
         if is_held(path):
             raise BlockingIOError(errno.EAGAIN, "this process holds the lock", str(path))
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -399,6 +439,7 @@ class OsFileSystem:
         return HeldLock(fd)
 
     def usage(self, path: Path) -> DiskUsage:
+        """As `FileSystem.usage`, by statvfs: free bytes are those of a plain user."""
         return usage_of(os.statvfs(path))
 
 

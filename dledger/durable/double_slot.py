@@ -96,6 +96,7 @@ class DoubleSlot:
         self.write(payload)
 
     def close(self) -> None:
+        """Closes the file; each write was already durable."""
         self._file.close()
 
 

@@ -47,6 +47,7 @@ def mark_of(anchor: EntryId, chain_crc: int) -> Mark:
 
 
 def encode(mark: Mark) -> bytes:
+    """Packs the mark into the payload of one slot."""
     return _PAYLOAD.pack(
         mark.index, mark.term, mark.position, mark.chain_crc, mark.slots, mark.committed
     )
@@ -76,6 +77,7 @@ class MarkFile:
 
     @classmethod
     def create(cls, files: FileSystem, folder: Path, mark: Mark, *, staging: Path) -> MarkFile:
+        """Makes the file with `mark` in both slots, durably."""
         path = folder / FILE_NAME
         return cls(DoubleSlot.create(files, path, encode(mark), staging=staging))
 
@@ -86,10 +88,12 @@ class MarkFile:
         return cls(DoubleSlot.remake(files, path, encode(mark), staging=staging))
 
     def write(self, mark: Mark) -> None:
+        """Writes the mark into the older slot and syncs it. Raises OSError."""
         self._slots.write(encode(mark))
         self.older, self.mark = self.mark or NO_MARK, mark
 
     def write_both(self, mark: Mark) -> None:
+        """Writes the mark into both slots, so that no older one can be found again."""
         self._slots.write_both(encode(mark))
         self.older = self.mark = mark
 
@@ -99,4 +103,5 @@ class MarkFile:
         self.older = self.mark or NO_MARK
 
     def close(self) -> None:
+        """Closes the file; each write was already durable."""
         self._slots.close()

@@ -30,6 +30,7 @@ NODE_ID_SIZE_MAX = 255  # bytes; a node id is a short name in addresses and file
 
 
 def encode(state: HardState) -> bytes:
+    """Packs term, vote and incarnation into the payload of one slot."""
     forgot = _FORGOT if state.forgot else b""
     if state.voted_for is None:
         return _HEAD.pack(state.term, state.incarnation, -1) + forgot
@@ -70,6 +71,7 @@ class SaveTask:
         self.done = False
 
     def run(self) -> None:
+        """Writes the state into both slots, durably; in a thread. Raises OSError."""
         self._slots.write_both(encode(self.state))
         self.done = True
 
@@ -107,6 +109,7 @@ class HardStateFile:
     def create(
         cls, files: FileSystem, folder: Path, state: HardState, *, staging: Path
     ) -> HardStateFile:
+        """Makes the file with `state` in it, durably: part of formatting a folder."""
         path = folder / FILE_NAME
         return cls(DoubleSlot.create(files, path, encode(state), staging=staging))
 
@@ -120,15 +123,18 @@ class HardStateFile:
 
     @property
     def state(self) -> HardState:
+        """The state of the last finished save; no other one may be acted on (D2)."""
         return self._state
 
     def begin_save(self, state: HardState) -> SaveTask:
+        """Returns the task that writes `state`. One save at a time; terms never fall (D1)."""
         assert self._task is None, "one save at a time"
         assert state.term >= self._state.term, "a term never goes back (D1)"
         self._task = SaveTask(self._slots, state)
         return self._task
 
     def finish_save(self, task: SyncTask) -> None:
+        """Makes the saved state the current one, and tells it to the mirrors for Java."""
         assert task is self._task, "not the save that is under way"
         assert self._task is not None
         assert self._task.done, "the save did not run to its end"
@@ -136,6 +142,7 @@ class HardStateFile:
         self._tell_mirrors()
 
     def close(self) -> None:
+        """Closes the file; each save was already durable."""
         self._slots.close()
 
     def _tell_mirrors(self) -> None:

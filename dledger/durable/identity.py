@@ -49,6 +49,7 @@ class Identity:
 
 
 def encode(identity: Identity) -> bytes:
+    """One line of JSON and its CRC, as the file holds them."""
     line = json.dumps({"version": VERSION, **asdict(identity)}, sort_keys=True).encode()
     return line + b"\ncrc32 %08x\n" % crc32(line)
 
@@ -71,6 +72,7 @@ def decode(data: bytes) -> Identity:
 
 
 def write(files: FileSystem, folder: Path, identity: Identity, *, staging: Path) -> None:
+    """Writes the file atomically and durably. Raises OSError."""
     files.write_atomic(folder / FILE_NAME, encode(identity), staging=staging)
 
 

@@ -30,22 +30,27 @@ class Mirrors:
         self._written: dict[str, bytes] = {}
 
     def set_term(self, state: HardState) -> None:
+        """Notes term and vote for the next write of `currterm`."""
         text = f"voteLeader={state.voted_for or ''}\ncurrTerm={state.term}\n"
         self._wanted["currterm"] = text.encode()
 
     def set_commit(self, committed: Index, last: Index) -> None:
+        """Notes committed and last index for the next write of `checkpoint`."""
         self._wanted["checkpoint"] = f"committedIndex={committed}\nendIndex={last}\n".encode()
 
     @property
     def stale(self) -> bool:
+        """True if a file on disk differs from the noted values."""
         return self._wanted != self._written
 
     def capture(self) -> dict[str, bytes]:
+        """Name to bytes of the files to write; a thread may write them while values change."""
         return {
             name: data for name, data in self._wanted.items() if self._written.get(name) != data
         }
 
     def write(self, captured: dict[str, bytes]) -> None:
+        """Writes the captured files; stops at a full disk, and they are tried again."""
         for name, data in captured.items():
             try:
                 self._files.write_atomic(self._paths[name], data, staging=self._staging)

@@ -56,6 +56,7 @@ class IntentFile:
 
     @classmethod
     def create(cls, files: FileSystem, folder: Path, *, staging: Path) -> IntentFile:
+        """Makes the file, durably, with no truncation under way."""
         return cls(DoubleSlot.create(files, folder / FILE_NAME, b"", staging=staging))
 
     @classmethod
@@ -70,6 +71,7 @@ class IntentFile:
         return cls(DoubleSlot.remake(files, folder / FILE_NAME, b"", staging=staging))
 
     def write(self, intent: Intent) -> None:
+        """Writes the intent durably; only then may bytes of the log be cut (R11)."""
         self._slots.write(
             _PAYLOAD.pack(
                 intent.index,
@@ -92,4 +94,5 @@ class IntentFile:
         self._slots.settle()
 
     def close(self) -> None:
+        """Closes the file; each write was already durable."""
         self._slots.close()

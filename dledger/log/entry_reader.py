@@ -41,12 +41,14 @@ class EntryReader:
         return list(self._at.runs)
 
     def id_of(self, index: Index) -> EntryId:
+        """Term and index, also of the entry before the first one. Raises IndexError."""
         if index == self._at.before.id.index:
             return self._at.before.id
         self._check_inside(index)
         return EntryId(term_of(self._at.runs, index), index)
 
     def position_of(self, index: Index) -> int:
+        """Where the entry begins; for `last + 1` the log's end. Raises IndexError."""
         if index == self._at.tail.id.index + 1:
             return self._at.tail.end
         self._check_inside(index)
@@ -54,6 +56,7 @@ class EntryReader:
         return self.cold.header(index).position if chunk is None else chunk.slot(index)[1]
 
     def index_at(self, position: int) -> Index:
+        """Index of the record that begins exactly here. Raises KeyError when none does."""
         if not self.cold.anchor.end <= position < self._at.tail.end:
             raise KeyError(f"no record begins at position {position}")
         chunk = self.cache.find_position(position) or self.recent.find_position(position)
@@ -78,6 +81,7 @@ class EntryReader:
     # -- entries --------------------------------------------------------------------------------
 
     def entry(self, index: Index) -> Entry:
+        """Reads and verifies one entry. Raises IndexError outside the log, StoreDamaged."""
         self._check_inside(index)
         chunk = self._known(index)
         if chunk is None:
@@ -88,6 +92,7 @@ class EntryReader:
         return Entry(header, chunk.body(header))
 
     def entries(self, first: Index, last: Index) -> Iterator[Entry]:
+        """Yields `first` to `last`, both included, verified. Raises as `entry`."""
         if first > last:
             return
         self._check_inside(first)
@@ -111,6 +116,7 @@ class EntryReader:
     # -- ranges ---------------------------------------------------------------------------------
 
     def read_range(self, first: Index, last_max: Index, size_max: int) -> LogRange:
+        """As `LogStore.read_range`: from the tail cache if it can, else from the disk."""
         last_max = min(last_max, self._at.tail.id.index)
         if first > last_max:
             return self._empty_range(first)
@@ -157,6 +163,7 @@ class EntryReader:
         return last
 
     def read_bytes(self, position: int, size: int) -> bytes:
+        """Bytes as they lie in the files, blanks included; not verified. Raises IndexError."""
         if not self.cold.anchor.end <= position <= self._at.tail.end:
             raise IndexError(f"position {position} is not in the log")
         return self.cold.read_bytes(position, min(size, self._at.tail.end - position))

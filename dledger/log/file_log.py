@@ -107,14 +107,17 @@ class FileLog:
 
     @property
     def first_index(self) -> Index:
+        """Index of the oldest entry here; earlier ones were deleted with a snapshot."""
         return self.reader.cold.first
 
     @property
     def first_position(self) -> int:
+        """Address at which the oldest entry here begins."""
         return self.reader.cold.anchor.end
 
     @property
     def anchor(self) -> EntryId:
+        """Term and index of the entry before the first one; NO_ENTRY for a whole log."""
         return self.pointers.before.id
 
     @property
@@ -124,14 +127,17 @@ class FileLog:
 
     @property
     def last(self) -> EntryId:
+        """Term and index of the newest entry, flushed or not."""
         return self.pointers.tail.id
 
     @property
     def end_position(self) -> int:
+        """Address at which the next entry begins, if it fits the file."""
         return self.pointers.tail.end
 
     @property
     def flushed(self) -> Index:
+        """The newest index that is surely on this disk (R1)."""
         return self.pointers.flushed.index
 
     @property
@@ -151,6 +157,7 @@ class FileLog:
 
     @property
     def body_size_max(self) -> int:
+        """Bytes of the largest body: a file less one header and one blank."""
         return self.options.data_file_size - HEADER_SIZE - BLANK_SIZE
 
     def path_of(self, position: int) -> Path:
@@ -164,6 +171,7 @@ class FileLog:
     # -- writing --------------------------------------------------------------------------------
 
     def append(self, bodies: Sequence[Buffer], term: Term, *, stamp_at: int = -1) -> Sequence[int]:
+        """As `LogStore.append`: one write to the page cache, for all bodies together."""
         before, options = self.pointers.tail, self.options
         if self.pointers.failed:
             self.pointers.check_usable()
@@ -184,9 +192,11 @@ class FileLog:
         return positions
 
     def check_range(self, source: LogRange | ReceivedRange) -> VerifiedRange:
+        """As `LogStore.check_range`; needs no state of the log, so a thread may do it."""
         return verify_range(source, self.options.data_file_size, self.options.zero_below)
 
     def append_range(self, source: LogRange | ReceivedRange | VerifiedRange, first: Index) -> None:
+        """As `LogStore.append_range`; verifies a range that was not checked before."""
         if self.pointers.failed:
             self.pointers.check_usable()
         if not isinstance(source, VerifiedRange):
@@ -277,6 +287,7 @@ class FileLog:
     # -- truncation -----------------------------------------------------------------------------
 
     def truncate_after(self, index: Index) -> None:
+        """As `LogStore.truncate_after`; writes the truncate intent first (R11)."""
         at = self.pointers
         at.check_usable()
         assert index >= at.committed, "never truncate what is committed (S3)"

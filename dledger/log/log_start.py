@@ -47,6 +47,7 @@ class LogStart:
 
     @property
     def anchor(self) -> EntryId:
+        """Term and index of the entry before the beginning."""
         return EntryId(self.term, self.index)
 
     @property

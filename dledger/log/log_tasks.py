@@ -19,6 +19,7 @@ class LogSync:
         self.cancelled = False
 
     def run(self) -> None:
+        """Syncs the files; in a thread. Raises OSError, after which the node must stop (R2)."""
         for file in self.files:
             file.datasync()
         self.done = True
@@ -47,6 +48,7 @@ class MarkSync:
         self.cancelled = False
 
     def run(self) -> None:
+        """Syncs the index slots, then writes the mark and the mirrors, unless cancelled."""
         with self._lock:
             if not self.cancelled:
                 for file in self.slot_files:
@@ -57,5 +59,6 @@ class MarkSync:
             self.done = True
 
     def cancel(self) -> None:
+        """Keeps a mark that has not been written from being written; waits for a running one."""
         with self._lock:
             self.cancelled = True

@@ -44,6 +44,7 @@ class NodeStorage:
     lock: Lock
 
     def close(self, *, failed: bool = False) -> None:
+        """Closes the files and frees the lock; with `failed`, without a last flush mark (R2)."""
         if failed:
             self.log.abandon()
         try:

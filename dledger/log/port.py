@@ -33,7 +33,8 @@ from dledger.core.value import value
 class SyncTask(Protocol):
     """One piece of disk work that may run in a thread; raises OSError when the disk refuses."""
 
-    def run(self) -> None: ...
+    def run(self) -> None:
+        """Does the blocking work, in a thread or at once. Raises OSError when the disk fails."""
 
 
 @value
@@ -105,7 +106,8 @@ class LogStore(Protocol):
         ...
 
     @property
-    def last(self) -> EntryId: ...
+    def last(self) -> EntryId:
+        """Term and index of the newest entry; NO_ENTRY for an empty log."""
 
     @property
     def space(self) -> Space:
@@ -190,15 +192,18 @@ class LogStore(Protocol):
         """Index of the record that begins exactly at `position`. Raises KeyError when none does."""
         ...
 
-    def id_of(self, index: Index) -> EntryId: ...
+    def id_of(self, index: Index) -> EntryId:
+        """Term and index, also of the entry before the first one. Raises IndexError."""
 
-    def truncate_after(self, index: Index) -> None: ...
+    def truncate_after(self, index: Index) -> None:
+        """Removes all entries after `index`, which must not be below the commit (S3)."""
 
     def begin_sync(self) -> SyncTask | None:
         """None when everything written is already flushed."""
         ...
 
-    def finish_sync(self, task: SyncTask) -> Index: ...
+    def finish_sync(self, task: SyncTask) -> Index:
+        """Ends a sync that has run; returns the newest index that is now on disk."""
 
     def mark_deadline(self) -> float | None:
         """When the durable flush mark should next be brought up to date (R1), None if it is.
@@ -211,7 +216,8 @@ class LogStore(Protocol):
         """Task that writes and syncs the flush mark; ended by `finish_mark`."""
         ...
 
-    def finish_mark(self, task: SyncTask) -> None: ...
+    def finish_mark(self, task: SyncTask) -> None:
+        """Ends a mark that has run."""
 
     def begin_prepare(self) -> SyncTask | None:
         """Task that makes the next file ahead of its use; None when there is none to make now.
@@ -261,12 +267,15 @@ class HardStateStore(Protocol):
     """Two slots, each with sequence number and checksum (D2)."""
 
     @property
-    def state(self) -> HardState: ...
+    def state(self) -> HardState:
+        """The state of the last finished save."""
 
     def begin_save(self, state: HardState) -> SyncTask:
         """Task that writes and syncs one slot, then the other (R7)."""
         ...
 
-    def finish_save(self, task: SyncTask) -> None: ...
+    def finish_save(self, task: SyncTask) -> None:
+        """Makes the saved state the current one; the task must have run (D2)."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Closes the files; a save under way is not finished."""

@@ -32,12 +32,14 @@ class RecentPieces:
         return len(self._chunks)
 
     def find(self, index: int) -> Chunk | None:
+        """Returns the piece that holds this entry, or None."""
         for chunk in self._chunks:
             if chunk.first <= index <= chunk.last:
                 return chunk
         return None
 
     def find_position(self, position: int) -> Chunk | None:
+        """Returns the piece that holds the byte at this address, or None."""
         for chunk in self._chunks:
             if chunk.start.end <= position < chunk.start.end + len(chunk.data):
                 return chunk
@@ -64,4 +66,5 @@ class RecentPieces:
         return chunk
 
     def clear(self) -> None:
+        """Forgets all pieces, after a truncation or a repair changed bytes of the log."""
         self._chunks.clear()

@@ -30,6 +30,7 @@ class Chunk:
 
     @property
     def first(self) -> int:
+        """Index of the first entry in it."""
         return self.start.id.index + 1
 
     def slot(self, index: int) -> tuple[int, int, int, int, int]:
@@ -37,13 +38,16 @@ class Chunk:
         return SLOT.unpack_from(self.slots, (index - self.first) * 32)
 
     def header(self, index: int) -> RecordHeader:
+        """Unpacks the header of an entry that this chunk holds."""
         return unpack_header(self.data, self.slot(index)[1] - self.start.end)
 
     def body(self, header: RecordHeader) -> memoryview:
+        """The body behind `header`, as a view of the chunk's buffer."""
         at = header.position - self.start.end + HEADER_SIZE
         return self.data[at : at + header.body_size]
 
     def end_of(self, index: int) -> int:
+        """Address behind the entry, without a blank that may follow."""
         _, position, size, _, _ = self.slot(index)
         return position + size
 
@@ -99,6 +103,7 @@ class TailCache:
         return self._size
 
     def add(self, chunk: Chunk) -> None:
+        """Appends the newest chunk, and drops the oldest ones above the size limit."""
         chunks, first = self._chunks, chunk.start.id.index + 1
         assert not chunks or first == chunks[-1].last + 1
         chunks.append(chunk)
@@ -150,6 +155,7 @@ class TailCache:
                 self.add(Chunk(chunk.start, index, kept, chunk.slots))
 
     def clear(self) -> None:
+        """Drops all chunks; reads go to the disk until new entries come."""
         self._chunks.clear()
         self._firsts.clear()
         self._size = 0

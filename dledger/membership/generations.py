@@ -82,10 +82,12 @@ class Generations:
     # -- as Witness ------------------------------------------------------------------------------
 
     def met(self, peer: NodeId, incarnation: int) -> Generation:
+        """The last generation seen of this incarnation of a peer; NO_GENERATION if none."""
         known = self._met.get(peer)
         return NO_GENERATION if known is None or known[0] != incarnation else known[1]
 
     def judge(self, peer: NodeId, met: Generation) -> str | None:
+        """Returns the sentence that refuses `met` as newer than our folder, or None."""
         if not self._lacks(met):
             return None
         sentence = (
@@ -98,6 +100,7 @@ class Generations:
         return sentence
 
     def remember(self, peer: NodeId, incarnation: int, generation: Generation) -> None:
+        """Keeps a newer generation of a peer, and reports the change."""
         if generation.number <= self.met(peer, incarnation).number:
             return
         self._met[peer] = (incarnation, generation)

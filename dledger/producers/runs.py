@@ -23,6 +23,7 @@ class Run(NamedTuple):
 
     @property
     def is_dense(self) -> bool:
+        """True if numbers and indexes advance together, so that one gives the other."""
         return self.last_index - self.first_index == self.last - self.first
 
 
@@ -43,9 +44,11 @@ class Stream:
 
     @property
     def last(self) -> int:
+        """The newest number that is stored."""
         return self.runs[-1].last
 
     def extend(self, run: Run) -> None:
+        """Adds a run behind the newest one, joined to it where both are dense."""
         runs = self.runs
         tail = runs[-1]
         if run.first == tail.last + 1 and run.first_index == tail.last_index + 1:

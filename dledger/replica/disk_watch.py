@@ -38,6 +38,7 @@ class SyncTimes:
     longest: float = 0.0
 
     def begin(self, kind: str, now: float) -> None:
+        """Notes that work of this kind was handed to the disk at `now`."""
         self.kind, self.began_at = kind, now
 
     def under_way_since(self) -> float | None:
@@ -45,6 +46,7 @@ class SyncTimes:
         return self.began_at
 
     def end(self, now: float) -> None:
+        """Adds the time that the work took to count, total and longest."""
         assert self.began_at is not None
         took = max(0.0, now - self.began_at)  # the clock that ends it may be read a moment behind
         self.began_at = None

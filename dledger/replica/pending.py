@@ -38,9 +38,11 @@ class Pending:
 
     @property
     def count(self) -> int:
+        """Proposals that are appended and have no outcome yet."""
         return len(self._proposals)
 
     def add(self, proposal: Proposal) -> None:
+        """Appends a proposal; its entries come after those of all others here."""
         self._proposals.append(proposal)
 
     def applied(self, index: Index) -> None:

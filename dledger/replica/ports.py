@@ -50,7 +50,8 @@ class StateMachine(Protocol):
         """Entries `first`..`last` are committed; called in order, each index once per process."""
         ...
 
-    def role_changed(self, role: Role, term: Term, leader: NodeId | None) -> None: ...
+    def role_changed(self, role: Role, term: Term, leader: NodeId | None) -> None:
+        """Called after each change of role, term or known leader."""
 
 
 class Configurations(Protocol):
@@ -80,12 +81,15 @@ class NoConfigurations:
     entries: Sequence[ConfigurationEntry] = ()
 
     def note(self, entry: ConfigurationEntry, term: Term) -> None:
+        """Raises AssertionError: a group of fixed members has no such entries."""
         raise AssertionError("this group does not change")
 
     def encode(self, configuration: Configuration) -> Buffer:
+        """Raises AssertionError: a group of fixed members has no such entries."""
         raise AssertionError("this group does not change")
 
     def decode(self, body: Buffer) -> Configuration | None:
+        """Always None: no entry is a configuration."""
         return None
 
 

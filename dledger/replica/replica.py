@@ -293,6 +293,7 @@ class Replica:
         self._fail(detail, named)
 
     def status(self) -> NodeStatus:
+        """Role, term and pointers as the core sees them now."""
         return self.node.status()
 
     # -- effects out -----------------------------------------------------------------------------

@@ -62,6 +62,7 @@ class Part(NamedTuple):
 
 
 def snapshot_of(start: LogStart, state: bytes) -> Snapshot:
+    """Describes `state` as the state at this beginning: anchor, checksum, size."""
     return Snapshot(start.term, start.index, start.chain_crc, crc32(state), len(state))
 
 

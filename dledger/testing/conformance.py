@@ -60,6 +60,7 @@ class LogStoreConformance:
     """Contract of `LogStore`, with files of 1024 bytes so that blanks come often."""
 
     def make_log(self, file_size: int) -> LogStore:
+        """Override: returns a new, empty log with files of `file_size` bytes."""
         raise NotImplementedError("override me: a new, empty log with files of this size")
 
     def _filled(self, *terms: int, size: int = 100) -> LogStore:
@@ -72,6 +73,7 @@ class LogStoreConformance:
     # -- appending ------------------------------------------------------------------------------
 
     def test_an_empty_log_has_nothing(self) -> None:
+        """No entry, no term, no flush, and no sync to begin."""
         log = self.make_log(FILE_SIZE)
         assert log.last == NO_ENTRY
         assert (log.first_index, log.flushed) == (0, NO_INDEX)
@@ -80,6 +82,7 @@ class LogStoreConformance:
         assert log.begin_sync() is None
 
     def test_entries_get_indexes_from_zero_and_positions_by_size(self) -> None:
+        """A record that does not fit the file begins the next one."""
         log = self.make_log(FILE_SIZE)
         assert list(log.append([b"a" * 300, b"b" * 300, b"c" * 300], Term(1))) == [0, 348, 1024]
         assert list(log.append([b"d" * 5], Term(1))) == [1372]
@@ -87,12 +90,14 @@ class LogStoreConformance:
         assert log.end_position == 1425
 
     def test_a_record_stays_in_its_file_only_with_eight_bytes_to_spare(self) -> None:
+        """The blank that ends a file takes 8 bytes, as in Java."""
         exact = FILE_SIZE - 2 * HEADER_SIZE - 100 - 8
         for size, second in ((exact, 148), (exact + 1, 1024)):
             log = self.make_log(FILE_SIZE)
             assert list(log.append([bytes(100), bytes(size)], Term(1))) == [0, second]
 
     def test_headers_and_checksums_are_those_of_the_format(self) -> None:
+        """Sequence, size, CRCs and chain, field by field."""
         log = self._filled(1, 1, 2, size=400)
         previous = 0
         for index, entry in enumerate(log.entries(Index(0), Index(2))):
@@ -108,6 +113,7 @@ class LogStoreConformance:
             assert header.chain_crc == previous
 
     def test_the_address_of_the_body_is_stamped_before_the_checksum(self) -> None:
+        """The body CRC covers the address that `stamp_at` asks for."""
         log = self.make_log(FILE_SIZE)
         positions = log.append([bytes(600), bytes(600)], Term(1), stamp_at=28)
         for index, position in enumerate(positions):
@@ -118,6 +124,7 @@ class LogStoreConformance:
             assert entry.header.body_crc == crc32(entry.body)
 
     def test_bodies_are_copied(self) -> None:
+        """The caller may use its buffer again after `append`."""
         log = self.make_log(FILE_SIZE)
         body = bytearray(b"before")
         log.append([body], Term(1))
@@ -125,6 +132,7 @@ class LogStoreConformance:
         assert bytes(log.entry(Index(0)).body) == b"before"
 
     def test_an_entry_that_no_file_holds_is_refused_whole(self) -> None:
+        """EntryTooLarge, and no body of the batch is appended."""
         log = self._filled(1)
         largest = log.body_size_max
         assert largest == FILE_SIZE - HEADER_SIZE - 8
@@ -134,11 +142,13 @@ class LogStoreConformance:
         assert len(log.entry(Index(1)).body) == largest
 
     def test_a_body_without_space_for_its_stamp_is_refused_whole(self) -> None:
+        """LogUsageError, and no body of the batch is appended."""
         log = self.make_log(FILE_SIZE)
         raises(LogUsageError, lambda: log.append([bytes(36), bytes(35)], Term(1), stamp_at=28))
         assert log.last == NO_ENTRY
 
     def test_an_empty_body_and_term_zero_are_legal(self) -> None:
+        """Logs that Java wrote may hold both."""
         log = self._filled(0, size=0)
         assert log.last == EntryId(Term(0), Index(0))
         assert bytes(log.entry(Index(0)).body) == b""
@@ -146,6 +156,7 @@ class LogStoreConformance:
     # -- looking up -----------------------------------------------------------------------------
 
     def test_positions_and_indexes_are_inverse(self) -> None:
+        """`index_at(position_of(i)) == i`; other positions raise KeyError."""
         log = self._filled(*[1] * 40)
         for index in range(40):
             position = log.position_of(Index(index))
@@ -155,11 +166,13 @@ class LogStoreConformance:
         raises(KeyError, log.index_at, log.end_position)
 
     def test_terms_come_as_runs(self) -> None:
+        """One run per term, named by its first index."""
         log = self._filled(1, 1, 1, 4, 5, 5)
         assert log.term_runs() == [(1, 2), (4, 3), (5, 5)]
         assert [log.id_of(Index(index)).term for index in range(6)] == [1, 1, 1, 4, 5, 5]
 
     def test_what_is_outside_the_log_is_an_index_error(self) -> None:
+        """Only `position_of` takes the index after the last one."""
         log = self._filled(1, 1)
         for index in (2, 100):
             raises(IndexError, log.entry, Index(index))
@@ -170,6 +183,7 @@ class LogStoreConformance:
     # -- ranges ---------------------------------------------------------------------------------
 
     def test_ranges_in_a_row_are_contiguous_and_make_an_equal_log(self) -> None:
+        """For size limits from one byte to the whole log."""
         for size_max in (1, 150, 700, 3000, ALL):
             source = self._filled(*[1] * 9, *[3] * 14, *[4] * 7, size=170)
             target = self.make_log(FILE_SIZE)
@@ -188,6 +202,7 @@ class LogStoreConformance:
                 assert target.entry(Index(index)) == source.entry(Index(index))
 
     def test_a_range_names_its_terms_and_ends_where_it_is_told(self) -> None:
+        """With the entry before it and that entry's chain checksum."""
         log = self._filled(1, 1, 2, 2, 3)
         part = log.read_range(Index(1), Index(3), ALL)
         assert part.prev == EntryId(Term(1), Index(0))
@@ -196,6 +211,7 @@ class LogStoreConformance:
         assert part.last == 3
 
     def test_bytes_are_those_of_the_ranges(self) -> None:
+        """`read_bytes` cuts anywhere, also within a record."""
         log = self._filled(*[1] * 20, size=170)
         everything = b"".join(log.read_range(Index(0), log.last.index, ALL).parts)
         assert bytes(log.read_bytes(0, ALL)) == everything
@@ -203,6 +219,7 @@ class LogStoreConformance:
         raises(IndexError, log.read_bytes, log.end_position + 1, 1)
 
     def test_an_empty_range_only_names_what_is_before_it(self) -> None:
+        """A heartbeat carries such a range."""
         log = self._filled(1, 2)
         part = log.read_range(Index(2), Index(1), ALL)
         assert (part.prev, part.last, part.size, part.parts) == (log.last, 1, 0, ())
@@ -212,6 +229,7 @@ class LogStoreConformance:
         assert (start.prev, start.last, start.prev_chain_crc) == (NO_ENTRY, NO_INDEX, 0)
 
     def test_entries_that_are_here_already_are_skipped(self) -> None:
+        """A leader may send a range again after a lost answer."""
         source = self._filled(*[1] * 20)
         for here in (1, 5, 6, 7, 19, 20):
             target = self.make_log(FILE_SIZE)
@@ -235,6 +253,7 @@ class LogStoreConformance:
         assert log.last == NO_ENTRY
 
     def test_a_range_that_lies_about_itself_is_rejected(self) -> None:
+        """Wrong terms, ends, bytes or checksums change no entry."""
         source = self._filled(1, 1, 2, 2)
         part = received(source.read_range(Index(2), Index(3), ALL))
         data = bytes(part.parts[0])
@@ -259,6 +278,7 @@ class LogStoreConformance:
         assert source.check_range(part._replace(parts=pieces)).data == data
 
     def test_a_range_that_does_not_continue_this_log_is_rejected(self) -> None:
+        """The entry before it must be ours (S2)."""
         source, other = self._filled(1, 1, 2, 2), self._filled(2, 2)
         empty = self.make_log(FILE_SIZE)
         log = self.make_log(FILE_SIZE)
@@ -297,6 +317,7 @@ class LogStoreConformance:
         assert log.begin_sync() is None
 
     def test_a_truncation_during_a_sync_lowers_what_it_covers(self) -> None:
+        """Entries appended after it are not flushed by that sync (R1)."""
         log = self._filled(1, 1, 1, 1)
         task = log.begin_sync()
         assert task is not None
@@ -310,6 +331,7 @@ class LogStoreConformance:
         assert log.finish_sync(last) == 3
 
     def test_truncation_lowers_what_is_flushed(self) -> None:
+        """`flushed` never exceeds the last index."""
         log = self._filled(1, 1, 1)
         task = log.begin_sync()
         assert task is not None
@@ -323,6 +345,7 @@ class LogStoreConformance:
     # -- truncation -----------------------------------------------------------------------------
 
     def test_after_a_truncation_the_log_is_as_if_it_had_never_been_longer(self) -> None:
+        """For each length: equal entries, positions and next append."""
         for last in range(-1, 24):
             log = self._filled(*[1] * 10, *[2] * 14, size=170)
             log.truncate_after(Index(last))
@@ -339,6 +362,7 @@ class LogStoreConformance:
             )
 
     def test_truncating_at_the_end_changes_nothing(self) -> None:
+        """A truncation to the last index keeps all entries."""
         log = self._filled(1, 1)
         log.truncate_after(Index(1))
         assert log.last.index == 1
@@ -361,6 +385,7 @@ class HardStateConformance:
     """Contract of `HardStateStore`."""
 
     def make_hard_state(self, state: HardState) -> HardStateStore:
+        """Override: returns a new store that holds `state`."""
         raise NotImplementedError("override me: a new store that holds this state")
 
     def test_a_save_counts_when_it_is_finished(self) -> None:
@@ -377,20 +402,24 @@ class HardStateConformance:
         assert store.state == new
 
     def test_a_save_that_did_not_run_does_not_count(self) -> None:
+        """`finish_save` raises, and the old state stays (D2)."""
         store = self.make_hard_state(HardState(Term(3), None, 42))
         task = store.begin_save(HardState(Term(4), None, 42))
         raises(AssertionError, store.finish_save, task)
 
     def test_one_save_at_a_time(self) -> None:
+        """A second `begin_save` raises AssertionError."""
         store = self.make_hard_state(HardState(Term(3), None, 42))
         store.begin_save(HardState(Term(4), None, 42))
         raises(AssertionError, store.begin_save, HardState(Term(5), None, 42))
 
     def test_a_term_never_goes_back(self) -> None:
+        """`begin_save` with a lower term raises AssertionError (D1)."""
         store = self.make_hard_state(HardState(Term(3), None, 42))
         raises(AssertionError, store.begin_save, HardState(Term(2), None, 42))
 
     def test_votes_and_their_absence_are_told_apart(self) -> None:
+        """None, a plain id and an id of several bytes a letter."""
         for vote in (None, NodeId("n0"), NodeId("節点")):
             store = self.make_hard_state(HardState(Term(0), None, 1 << 63))
             state = HardState(Term(9), vote, 1 << 63)

@@ -59,6 +59,7 @@ class MemoryTask:
     done: bool = False
 
     def run(self) -> None:
+        """Marks the task as run: memory has no disk to wait for."""
         self.done = True
 
 
@@ -74,32 +75,40 @@ class MemoryLog:
 
     @property
     def first_index(self) -> Index:
+        """Always 0: the reference deletes no prefix."""
         return Index(0)
 
     @property
     def first_position(self) -> int:
+        """Always 0: the reference deletes no prefix."""
         return 0
 
     @property
     def anchor(self) -> EntryId:
+        """Always NO_ENTRY: no entry stands before the first one."""
         return NO_ENTRY
 
     @property
     def last(self) -> EntryId:
+        """As `LogStore.last`."""
         return self.id_of(Index(len(self._records) - 1))
 
     @property
     def flushed(self) -> Index:
+        """The newest index that a finished sync has covered."""
         return self._flushed
 
     @property
     def end_position(self) -> int:
+        """As `LogStore.end_position`: behind the last record, without a blank."""
         return self._records[-1].end if self._records else 0
 
     def term_runs(self) -> list[TermRun]:
+        """As `LogStore.term_runs`, counted from the records each time."""
         return _runs_of(self._records)
 
     def append(self, bodies: Sequence[Buffer], term: Term, *, stamp_at: int = -1) -> Sequence[int]:
+        """As `LogStore.append`: refuses the whole batch when one body does not fit."""
         assert term >= self.last.term, "terms never go back"
         for body in bodies:
             if len(body) > self.body_size_max:
@@ -130,12 +139,15 @@ class MemoryLog:
 
     @property
     def body_size_max(self) -> int:
+        """A file less one header and one blank."""
         return self._file_size - HEADER_SIZE - BLANK_SIZE
 
     def check_range(self, source: LogRange | ReceivedRange) -> VerifiedRange:
+        """As `LogStore.check_range`, by the same function as the log in files."""
         return verify_range(source, self._file_size, 0)
 
     def append_range(self, source: LogRange | ReceivedRange | VerifiedRange, first: Index) -> None:
+        """As `LogStore.append_range`: skips entries that are here already."""
         if not isinstance(source, VerifiedRange):
             source = self.check_range(source)
         claim = source.source
@@ -169,6 +181,7 @@ class MemoryLog:
         return self._records[index].end if index >= 0 else 0
 
     def read_range(self, first: Index, last_max: Index, size_max: int) -> LogRange:
+        """As `LogStore.read_range`. Raises IndexError outside the log."""
         if not 0 <= first <= len(self._records):
             raise IndexError(f"entry {first} is not in the log")
         prev = self.id_of(Index(first - 1))
@@ -189,31 +202,37 @@ class MemoryLog:
         )
 
     def read_bytes(self, position: int, size: int) -> bytes:
+        """As `LogStore.read_bytes`, from all records joined."""
         if not 0 <= position <= self.end_position:
             raise IndexError(f"position {position} is not in the log")
         data = b"".join(record.blank + record.data for record in self._records)
         return data[position : position + size]
 
     def entry(self, index: Index) -> Entry:
+        """As `LogStore.entry`. Raises IndexError outside the log."""
         record = self._records[self._inside(index)]
         return Entry(record.header, memoryview(record.data)[HEADER_SIZE:])
 
     def entries(self, first: Index, last: Index) -> Iterator[Entry]:
+        """Yields `first` to `last`, both included."""
         for index in range(first, last + 1):
             yield self.entry(Index(index))
 
     def position_of(self, index: Index) -> int:
+        """As `LogStore.position_of`; for `last + 1` the log's end."""
         if index == len(self._records):
             return self.end_position
         return self._records[self._inside(index)].header.position
 
     def index_at(self, position: int) -> Index:
+        """As `LogStore.index_at`, by looking at every record."""
         for index, record in enumerate(self._records):
             if record.header.position == position:
                 return Index(index)
         raise KeyError(f"no record begins at position {position}")
 
     def id_of(self, index: Index) -> EntryId:
+        """As `LogStore.id_of`; NO_ENTRY for NO_INDEX."""
         if index == NO_INDEX:
             return NO_ENTRY
         return EntryId(Term(self._records[self._inside(index)].header.epoch), index)
@@ -224,6 +243,7 @@ class MemoryLog:
         return index
 
     def truncate_after(self, index: Index) -> None:
+        """As `LogStore.truncate_after`; a sync under way covers less then."""
         assert self.committed <= index < len(self._records), "never below commit (S3)"
         if index + 1 == len(self._records):
             return
@@ -233,6 +253,7 @@ class MemoryLog:
             self._task.index = min(self._task.index, index)
 
     def begin_sync(self) -> MemoryTask | None:
+        """Returns a task for all entries that are here now; None if all are flushed."""
         assert self._task is None, "one sync at a time"
         if self._flushed == len(self._records) - 1:
             return None
@@ -240,6 +261,7 @@ class MemoryLog:
         return self._task
 
     def finish_sync(self, task: SyncTask) -> Index:
+        """Ends the sync; entries that came after `begin_sync` are not flushed."""
         assert task is self._task, "not the sync that is under way"
         assert self._task is not None
         assert self._task.done, "the sync did not run to its end"
@@ -247,12 +269,15 @@ class MemoryLog:
         return self._flushed
 
     def mark_deadline(self) -> float | None:
+        """Always None: the reference keeps no flush mark."""
         return None
 
     def begin_mark(self) -> MemoryTask | None:
+        """Always None: the reference keeps no flush mark."""
         return None
 
     def finish_mark(self, task: SyncTask) -> None:
+        """Raises AssertionError, as `begin_mark` returns no task."""
         raise AssertionError("no mark is ever under way")
 
     @property
@@ -261,9 +286,11 @@ class MemoryLog:
         return NoLimit()
 
     def begin_prepare(self) -> None:
+        """Always None: memory needs no file made ahead."""
         return None
 
     def save_commit(self, committed: Index) -> None:
+        """As `LogStore.save_commit`: only raises the index."""
         assert committed < len(self._records), "commit never exceeds the log's end (W5)"
         self.committed = max(self.committed, committed)
 
@@ -273,6 +300,7 @@ class MemoryLog:
         del self._records[self._flushed + 1 :]
 
     def close(self) -> None:
+        """Counts all entries as flushed, as an orderly end does."""
         self._flushed = Index(len(self._records) - 1)
 
 
@@ -328,19 +356,23 @@ class MemoryHardState:
 
     @property
     def state(self) -> HardState:
+        """The state of the last finished save."""
         return self._state
 
     def begin_save(self, state: HardState) -> _Save:
+        """As `HardStateStore.begin_save`: one at a time, terms never fall (D1)."""
         assert self._task is None, "one save at a time"
         assert state.term >= self._state.term, "a term never goes back (D1)"
         self._task = _Save(state)
         return self._task
 
     def finish_save(self, task: SyncTask) -> None:
+        """Makes the saved state the current one (D2)."""
         assert task is self._task, "not the save that is under way"
         assert self._task is not None
         assert self._task.done, "the save did not run to its end"
         self._state, self._task = self._task.state, None
 
     def close(self) -> None:
+        """Drops a save under way: it does not count."""
         self._task = None

@@ -16,6 +16,7 @@ _REQUEST = struct.Struct(">qqqqI")
 
 
 def pack_range_request(message: RangeRequest) -> bytes:
+    """Packs the question for entries after `prev` up to `last`, in `size_max` bytes."""
     return _REQUEST.pack(message.request_id, *message.prev, message.last, message.size_max)
 
 

@@ -27,8 +27,8 @@ _PREFIX = "dledger-"
 def make(*, in_memory: bool = False) -> Path:
     """A new folder.
 
-    `in_memory`: there, if the suite's files fit, twice the memory that a run asks for is free besides,
-    and ASKED is not 0.
+    `in_memory`: there, if the suite's files fit, twice the memory that a run asks for is free
+    besides, and ASKED is not 0.
     """
     if in_memory and os.environ.get(ASKED) != "0" and _memory_has_room():
         return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=MEMORY))

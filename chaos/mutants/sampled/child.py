@@ -28,6 +28,7 @@ SECONDS = 60.0
 
 
 def main(arguments: list[str]) -> int:
+    """Runs the drawn mutant of this number; returns the exit code."""
     end_with_parent()
     mutant = draw()[int(arguments[0])]
     install_changes({mutant.module: mutant.change.applied})

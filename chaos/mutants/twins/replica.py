@@ -15,17 +15,21 @@ if TYPE_CHECKING:
 
 
 def state_taken_beside_what_waits(self: Replica, index: Index) -> None:
+    """Serves waiting reads, but leaves proposals and entries of before."""
     self.applied = index
     self._waiting_reads.serve(index)
 
 
 def mark_once(self: DiskWork, sequence: int) -> bool:
+    """Never asks for a second mark after a torn one."""
     return False
 
 
 def draw_the_same_first_id(bits: Callable[[int], int] = secrets.randbits) -> int:
+    """Gives each process the same first request id."""
     return 1
 
 
 def numbers_that_begin_anew(first_id: int) -> Callable[[], int]:
+    """Numbers requests from 1 in each process."""
     return count(1).__next__

@@ -14,30 +14,35 @@ if TYPE_CHECKING:
 
 
 def end_but_for_progress(self: State, span: Span) -> None:
+    """Ends a span, and keeps the leader's view of its peers."""
     for one in _FIELDS[span]:
         if one.name != "progress":
             setattr(self, one.name, fresh(one))
 
 
 def end_but_for_appointed(self: State, span: Span) -> None:
+    """Ends a span, and keeps the leave to stand at once."""
     for one in _FIELDS[span]:
         if one.name != "appointed":
             setattr(self, one.name, fresh(one))
 
 
 def end_but_for_matched(self: State, span: Span) -> None:
+    """Ends a span, and keeps how far the log is known to match."""
     for one in _FIELDS[span]:
         if one.name != "matched":
             setattr(self, one.name, fresh(one))
 
 
 def end_but_for_slow_since(self: State, span: Span) -> None:
+    """Ends a span, and keeps since when peers were slow."""
     for one in _FIELDS[span]:
         if one.name != "slow_since":
             setattr(self, one.name, fresh(one))
 
 
 def views_of_an_earlier_leadership(state: State) -> dict[NodeId, Progress]:
+    """Begins a leadership with the progress of the one before."""
     following = Index(state.log.last.index + 1)
     return {
         peer: state.progress.get(peer) or Progress(following, state.now, state.now)
@@ -46,9 +51,11 @@ def views_of_an_earlier_leadership(state: State) -> dict[NodeId, Progress]:
 
 
 def taken_over_beside_what_was(state: State, configuration: Configuration) -> None:
+    """Takes a snapshot's configuration, and keeps the older ones."""
     state.initial = configuration
     _take_effect(state)
 
 
 def may_vote_if_named(state: State) -> bool:
+    """Lets a learner vote, too."""
     return state.configuration.member(state.me) is not None
