@@ -169,7 +169,7 @@ def test_one_address_in_front_of_all_nodes(
     assert not [name for name, what in stored.items() if what.lost]
     java_seen = [one for one in found.seen if one.program.startswith("Java")]
     # A client that is back at the same address before it has dealt with the reset waits out what
-    # was in flight on the connection before (docs/relays.md), one send a thread; nothing else fails.
+    # was in flight on the connection before (docs/relays.md), one send a thread; no other fails.
     assert all(one.failed <= THREADS and not one.failed_between for one in java_seen), java_seen
 
 
