@@ -21,7 +21,7 @@ def state_taken_beside_what_waits(self: Replica, index: Index) -> None:
 
 
 def mark_once(self: DiskWork, sequence: int) -> bool:
-    """Never asks for a second mark after a torn one."""
+    """Writes no second mark for entries flushed meanwhile, so the vote goes first (R1)."""
     return False
 
 

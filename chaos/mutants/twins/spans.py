@@ -21,7 +21,7 @@ def end_but_for_progress(self: State, span: Span) -> None:
 
 
 def end_but_for_appointed(self: State, span: Span) -> None:
-    """Ends a span, and keeps the leave to stand at once."""
+    """Ends a span, and keeps that a leader asked this node to stand (transfer)."""
     for one in _FIELDS[span]:
         if one.name != "appointed":
             setattr(self, one.name, fresh(one))
