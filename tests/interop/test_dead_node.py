@@ -57,7 +57,7 @@ def senders() -> list[Client]:
             for version in JAVA_VERSIONS
         ),
         Client("Go, one loop", [*toolchains.go(), "deadnode", *FILLED, *ALONE], failed_max=15),
-        Client("Go", [*toolchains.go(), "deadnode", *FILLED, *HOW], failed_max=None),
+        Client("Go", [*toolchains.go(), "deadnode", *FILLED, *HOW], failed_max=15),
         Client("Node", [*toolchains.node("dead_node.js"), *FILLED, *HOW]),
         Client("C++, one loop", [*python, "cpp", *FILLED, *ALONE], failed_max=None),
         Client("C++", [*python, "cpp", *FILLED, *HOW], failed_max=None),

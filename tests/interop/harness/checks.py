@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cluster.client import ReceivedMessage
+from cluster.nameserver.next_queues import SECOND_PREFIX
 from cluster.nameserver.relays import RELAY_PREFIX
 
 from .content import labels, read_topic
@@ -46,10 +47,15 @@ def check(function: Check) -> Check:
 # -- shared rules
 
 
+RELAYS = (RELAY_PREFIX, SECOND_PREFIX)
+
+
 def place(fact: Facts) -> tuple[str | None, int, int]:
     """Where a program says that a message lies; what a relay took lies in its real name's queue."""
     broker = fact["broker"]
-    return broker and broker.removeprefix(RELAY_PREFIX), fact["queue"], fact["offset"]
+    if broker and broker.startswith(RELAYS):
+        broker = broker[len(RELAY_PREFIX) :]
+    return broker, fact["queue"], fact["offset"]
 
 
 def names(facts: Iterable[Facts]) -> list[str]:
