@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import heapq
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from typing import Any
 
 import click
 
 from cluster.client import Client
-from cluster.client.admin.audit import audit_page
-from cluster.client.routing.client_instance import ClientInstance
+from cluster.client.admin.audit import ROWS_MAX, NewestEntries, audit_page, newest_entries
 from cluster.commands.connecting import Reach, address_option, connected
 from cluster.commands.moments import EXAMPLES, moment, time_of
 from cluster.commands.output import emit, output_option, table, to_json
@@ -20,7 +18,6 @@ from cluster.commands.watching import WATCH_SECONDS, passing
 from cluster.core.audit.entry import OUTCOMES
 from cluster.errors import ClusterError
 
-PAGE = 200
 COLUMNS = ("at", "account", "verb", "target", "outcome", "via", "address")
 _SEVERAL = ("broker", *COLUMNS)
 
@@ -63,37 +60,33 @@ async def _show(
     count: int, filters: dict[str, Any], follow: bool, address: Reach, output: str
 ) -> None:
     async with connected(address) as client:
-        names = sorted(await client.instance.routes.registered())
-        found = [await _newest(client.instance, name, count, filters) for name in names]
-        rows = [_shown(row) for row in heapq.merge(*found, key=lambda row: row["at_ms"])][-count:]
+        found = await newest_entries(client.instance, count, **filters)
+        names = sorted(set(await client.instance.routes.registered()) - set(found.left_out))
+        for sentence in _said(found):
+            click.echo(sentence, err=True)
+        rows = [_shown(row) for row in reversed(found.rows)]
         columns = _SEVERAL if len(names) > 1 else COLUMNS
         if not follow:
             emit(rows, output, columns)
             return
         emit(rows, "jsonl" if output == "json" else output, columns)
-        last = {
-            name: max((row["number"] for row in rows), default=-1)
-            for name, rows in zip(names, found, strict=True)
-        }
+        last = dict.fromkeys(names, -1)
+        for row in rows:
+            last[row["broker"]] = max(last[row["broker"]], row["number"])
         async with aclosing(_coming(client, last, filters)) as coming:
             async for row in coming:
                 _print(_shown(row), output, columns)
 
 
-async def _newest(
-    instance: ClientInstance, broker: str, count: int, filters: dict[str, Any]
-) -> list[dict[str, Any]]:
-    """The newest of a broker name, the oldest of them first."""
-    rows: list[dict[str, Any]] = []
-    before: int | None = None
-    while len(rows) < count:
-        number = min(count - len(rows), PAGE)
-        page = await audit_page(instance, broker, count=number, before=before, **filters)
-        rows += page.rows
-        before = page.following
-        if before is None:
-            break
-    return rows[::-1]
+def _said(found: NewestEntries) -> Iterator[str]:
+    """A sentence for each gap of the list."""
+    for name, why in found.left_out.items():
+        yield f"{name} is left out: {why}"
+    for name, count in found.damaged.items():
+        yield (
+            f"{count} entries of {name} are left out: damaged on its leader's disk; dledger doctor "
+            "looks at it, and another leader may have them whole"
+        )
 
 
 async def _coming(
@@ -104,7 +97,9 @@ async def _coming(
         await asyncio.sleep(WATCH_SECONDS)
         for broker, after in last.items():
             try:
-                page = await audit_page(client.instance, broker, count=PAGE, after=after, **filters)
+                page = await audit_page(
+                    client.instance, broker, count=ROWS_MAX, after=after, **filters
+                )
             except ClusterError as error:
                 click.echo(passing(error), err=True)
                 continue

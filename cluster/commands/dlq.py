@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import shlex
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, BinaryIO
@@ -11,6 +12,7 @@ from typing import Any, BinaryIO
 import click
 
 from cluster.client import Client, ReceivedMessage
+from cluster.client.admin.audit import record_action
 from cluster.client.admin.resending import check_group_gets_it, origin_topic, resend
 from cluster.client.admin.stored_messages import messages_between
 from cluster.commands.connecting import Reach, address_option, connected
@@ -94,6 +96,8 @@ def resend_letters(
             try:
                 async for letter in letters:
                     row = last = _row(letter)
+                    if not rows and not dry_run:
+                        await _record(client, letter, group, to, since, until, count)
                     if not dry_run:
                         receipt = await resend(client.instance, producer, letter, group=to_group)
                         if to_group is not None:
@@ -114,6 +118,35 @@ def resend_letters(
     rows = asyncio.run(work())
     columns = ("broker", "queue", "offset", "died", "of_topic", "message_id", "keys")
     emit(rows, output, columns if dry_run else (*columns, "to_topic", "copy"))
+
+
+async def _record(
+    client: Client,
+    first: ReceivedMessage,
+    group: str,
+    to: str,
+    since: int | None,
+    until: int | None,
+    count: int | None,
+) -> None:
+    """Put it into the audit log, or say why it is not there; it is done all the same."""
+    words: list[object] = ["dledger", "dlq", "resend", group, "--to", to]
+    for option, value in (
+        ("--since", time_of(since)),
+        ("--until", time_of(until)),
+        ("-n", count),
+    ):
+        words += [] if value is None else [option, value]
+    unsaid = await record_action(
+        client.instance,
+        "dlq resend",
+        f"group {group}",
+        shlex.join(map(str, words)),
+        {"to": to},
+        broker=first.queue.broker_name,
+    )
+    if unsaid:
+        click.echo(unsaid, err=True)
 
 
 @dlq.command("export")

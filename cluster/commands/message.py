@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from typing import Any
 
 import click
 
 from cluster.client import Client, ConsumerConfig, ReceivedMessage
+from cluster.client.admin.audit import record_action
 from cluster.client.admin.message_trace import Trace, trace
 from cluster.client.admin.resending import check_group_gets_it, resend
 from cluster.client.admin.stored_messages import message_at, message_by_id, place_in
@@ -141,6 +143,18 @@ def resend_(
     async def work() -> Receipt:
         async with connected(address) as client, client.producer() as producer:
             found = await at_place(client, topic, place)
+            to = {"to-topic": to_topic, "to-group": to_group}
+            words = [word for name, at in to.items() if at for word in (f"--{name}", at)]
+            unsaid = await record_action(
+                client.instance,
+                "message resend",
+                f"topic {topic}",
+                shlex.join(["dledger", "message", "resend", topic, "--at", place, *words]),
+                to,
+                broker=found.queue.broker_name,
+            )
+            if unsaid:
+                click.echo(unsaid, err=True)
             receipt = await resend(client.instance, producer, found, topic=to_topic, group=to_group)
             if to_group:
                 await check_group_gets_it(client.instance, receipt, to_group)

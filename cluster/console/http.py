@@ -19,6 +19,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
+from cluster.client.routing.on_behalf import on_behalf
 from cluster.console.api.failures import ApiError, api_error
 from cluster.console.api.openapi import document
 from cluster.console.api.roles import Tokens
@@ -121,7 +122,8 @@ class Console:
                         request, route.stream(self._source, values), keep_open
                     )
                 assert route.handler is not None, "one of the two"
-                found = await route.handler(self._source, values)
+                with on_behalf(_tool(request), role.label):
+                    found = await route.handler(self._source, values)
                 if route.answer == "Me":
                     found |= {"role": role.label, "token_required": self._tokens.required}
                 return _json(200, found)
@@ -150,6 +152,11 @@ class Console:
         kind = TYPES[name.rpartition(".")[2]]
         headers = {**HEADERS, "Cache-Control": "no-cache"}
         return web.Response(body=data, content_type=kind, charset="utf-8", headers=headers)
+
+
+def _tool(request: web.Request) -> str:
+    """The tool as audit logs have it: browsers alone send this header, and no script sets it."""
+    return "console" if "Sec-Fetch-Site" in request.headers else "api"
 
 
 def failure(error: ApiError | ClusterError) -> web.Response:

@@ -9,17 +9,15 @@ each replica deletes                 when its own state at that address is on di
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 
-from cluster.broker.admin.audit.keeping import kept_records
+from cluster.broker.admin.audit.keeping import Keeping
 from cluster.broker.admin.ports import AdminPorts
 from cluster.broker.kernel.apply.log_beginning import LogBeginning
-from cluster.core.internal_topics import LogTrimmed, StateRecord
+from cluster.core.internal_topics import LogTrimmed
 from cluster.errors import ClusterError
 from commitlog.config import StoreConfig
-from commitlog.errors import StoreError
 from commitlog.files.system import FileSystem
 from commitlog.records.record import HEADER_SIZE
 from commitlog.recovery.retention import LogFile, disk_level, files_to_drop
@@ -27,8 +25,6 @@ from dledger.core.types import Index
 
 #: A follower that was not heard for longer is not waited for: it comes back by snapshot.
 LIVE_SECONDS_MAX = 10.0
-
-_log = logging.getLogger(__name__)
 
 
 class Retention:
@@ -45,6 +41,7 @@ class Retention:
         self._ports, self.beginning, self._files = ports, beginning, files
         self._hour = hour
         self._asked = 0
+        self._keeping = Keeping(ports)
         self._waiting_since: float | None = None
 
     def leadership_ended(self) -> None:
@@ -52,6 +49,7 @@ class Retention:
         Followers get new time.
         """
         self._asked, self._waiting_since = 0, None
+        self._keeping.leadership_ended()
 
     def look(self) -> None:
         """Decide, while this node leads; then delete the decided files that may go already."""
@@ -61,53 +59,24 @@ class Retention:
 
     def _decide(self) -> None:
         position = self._spare_followers(self._spare_deferred(self._expired()))
-        if position <= max(self._asked, self._ports.state.log_start):
+        start = self._ports.state.log_start
+        if self._keeping.is_busy or position <= max(self._asked, start):
             return
+        first = max(self.beginning.log.first_position, start)
+        self._keeping.begin(first, position, lambda: self._let_go(position))
+
+    def _let_go(self, position: int) -> None:
+        """The decision, behind the audit entries that stood below the address."""
 
         def done(error: Exception | None) -> None:
             if error is not None:
                 self._asked = 0
 
-        self._write_again(position)
         self._asked = position  # `done` may be called before the writer returns
         try:
             self._ports.writer.write_to_free_space(LogTrimmed(position), done)
         except ClusterError:
             self._asked = 0  # there is more to do than that; the next look decides again
-
-    def _write_again(self, position: int) -> None:
-        """Write audit entries below the address again, in front of the decision.
-
-        In a batch of their own, which a full disk refuses: then the files go without them (L5). The
-        decision may take what the log keeps free for it, and they are larger than that.
-        """
-
-        def written(error: Exception | None) -> None:
-            if error is not None:
-                _log.error("audit entries below address %d are not kept: %s", position, error)
-
-        records = self._kept(position)
-        try:
-            if records:
-                self._ports.writer.write_at_once(records, written)
-        except ClusterError as full:
-            written(full)
-
-    def _kept(self, position: int) -> list[StateRecord]:
-        """Entries of the audit log that would go too early."""
-        ports = self._ports
-        try:
-            return kept_records(
-                ports.config,
-                ports.derived,
-                ports.reader,
-                first=max(self.beginning.log.first_position, ports.state.log_start),
-                position=position,
-                now_ms=ports.now_ms(),
-            )
-        except (ClusterError, StoreError) as error:
-            _log.error("audit entries below address %d are not kept: %s", position, error)
-            return []
 
     def _expired(self) -> int:
         """Where the log begins when all files have gone that may, by age and disk."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from cluster.client.routing.offset_lookup import FIRST, LAST
@@ -23,6 +23,14 @@ PLACES = {"first": FIRST, "last": LAST}
 def command(*words: object) -> str:
     """A `dledger` command as a shell reads it."""
     return shlex.join(["dledger", *map(str, words)])
+
+
+def iso_time(at_ms: int) -> str:
+    """A time as commands take it; one that no calendar has stays a number."""
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat()
+    except (ValueError, OverflowError, OSError):
+        return str(at_ms)
 
 
 async def create_topic(source: Source, values: Values) -> dict[str, Any]:

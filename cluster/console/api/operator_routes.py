@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from cluster.console.api import configuration, dead_letters, resending, waiting
+from cluster.console.api import auditing, configuration, dead_letters, resending, waiting
 from cluster.console.api.paging import CURSOR, FILTER, limit
 from cluster.console.api.parameters import FROM, GROUP_PATH, TO, TOPIC
 from cluster.console.api.roles import Role
 from cluster.console.api.table import Parameter, Route
+from cluster.core.audit.entry import OUTCOMES
 
 PLACE = (
     Parameter("broker", "give the broker name of the message", place="body", required=True),
@@ -74,6 +75,22 @@ OPERATING: tuple[Route, ...] = (
                 choices=configuration.WHICH,
             ),
             FILTER,
+        ),
+    ),
+    Route(
+        method="GET",
+        path="/api/v1/audit",
+        role=Role.ADMIN,
+        summary="Changes and refusals with accounts, times and addresses, the newest first.",
+        answer="AuditPage",
+        handler=auditing.list_audit,
+        parameters=(
+            Parameter("since_ms", "of this time or later, in ms since 1970", kind="integer"),
+            Parameter("account", "only of this access key"),
+            Parameter("target", "only with this text in the target, as topic orders"),
+            Parameter("outcome", "only those that ended so", choices=OUTCOMES),
+            limit(),
+            CURSOR,
         ),
     ),
     Route(

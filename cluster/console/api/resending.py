@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
+from cluster.client.admin.audit import record_action
 from cluster.client.admin.message_trace import Step, trace
 from cluster.client.admin.resending import check_group_gets_it, resend
 from cluster.client.admin.stored_messages import message_at
 from cluster.client.message import Receipt, ReceivedMessage
 from cluster.client.producer.producer import Producer
 from cluster.console.api.bodies import clean
-from cluster.console.api.changes import command
+from cluster.console.api.changes import command, iso_time
 from cluster.console.api.failures import ApiError
 from cluster.console.api.messages import page_of_messages
 from cluster.console.api.source import Source
@@ -45,11 +45,19 @@ async def resend_message(source: Source, values: Values) -> dict[str, Any]:
         raise ApiError(400, "bad-value", "to_topic and to_group are both given; give one of them")
     queue = MessageQueue(values["topic"], values["broker"], values["queue"])
     message = await message_at(source.client.instance, queue, values["offset"])
-    async with source.client.producer() as producer:
-        receipt = await _send(source, producer, message, topic, group)
     words: list[object] = ["message", "resend", queue.topic]
     words += ["--at", f"{queue.broker_name}:{queue.queue_id}:{message.queue_offset}"]
     words += ["--to-topic", topic] if topic else ["--to-group", group] if group else []
+    await record_action(
+        source.client.instance,
+        "message resend",
+        f"topic {queue.topic}",
+        command(*words),
+        {"to_topic": topic, "to_group": group},
+        broker=queue.broker_name,
+    )
+    async with source.client.producer() as producer:
+        receipt = await _send(source, producer, message, topic, group)
     return {**_receipt(receipt), "command": command(*words)}
 
 
@@ -90,21 +98,35 @@ async def resend_dead_letters(source: Source, values: Values) -> dict[str, Any]:
     except TopicNotFound:  # the first dead letter makes the topic
         page, cursor = [], None
     failed = None
+    said = _dead_letters_command(values)
     if page and not values["dry_run"]:
+        await record_action(
+            source.client.instance,
+            "dlq resend",
+            f"group {group}",
+            said,
+            {"messages": len(page), "to": values["to"]},
+            broker=page[0].queue.broker_name,
+        )
         sent, failed = await _send_page(source, page, group if values["to"] == "group" else None)
         if failed is not None:
             page, cursor = await page_of_messages(source, {**asked, "limit": sent})
-    words: list[object] = ["dlq", "resend", group, "--to", values["to"], "-n", values["limit"]]
-    for name in ("from", "to"):
-        if (at := values[f"{name}_ms"]) is not None:
-            words += [f"--{'since' if name == 'from' else 'until'}", _iso(at)]
     return {
         "dry_run": values["dry_run"],
         "messages": len(page),
         "cursor": cursor,
         "failed": failed,
-        "command": command(*words),
+        "command": said,
     }
+
+
+def _dead_letters_command(values: Values) -> str:
+    words: list[object] = ["dlq", "resend", values["group"], "--to", values["to"]]
+    words += ["-n", values["limit"]]
+    for name in ("from", "to"):
+        if (at := values[f"{name}_ms"]) is not None:
+            words += [f"--{'since' if name == 'from' else 'until'}", iso_time(at)]
+    return command(*words)
 
 
 async def _send_page(
@@ -122,11 +144,3 @@ async def _send_page(
                 return sent, str(error)
             sent += 1
     return sent, None
-
-
-def _iso(at_ms: int) -> str:
-    """A time as commands take it; one that no calendar has stays a number."""
-    try:
-        return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat()
-    except (ValueError, OverflowError, OSError):
-        return str(at_ms)

@@ -179,6 +179,24 @@ SCHEMAS: Schemas = {
     ),
     "Settings": _object(node="text", settings="[Setting]", command="text"),
     "Setting": _object(key="text", value="text?", origin="text", meaning="text"),
+    "AuditPage": _object(
+        entries="[AuditEntry]", cursor="text?", left_out="[LeftOut]", damaged="int", command="text"
+    ),
+    "AuditEntry": _object(
+        broker="text",
+        number="int",
+        at_ms="int",
+        parameters="object",
+        code="int",
+        **{
+            name: "text"
+            for name in (
+                *("verb", "target", "outcome", "why", "command"),
+                *("account", "address", "client", "via", "by", "node"),
+            )
+        },
+    ),
+    "LeftOut": _object(broker="text", why="text"),
     "WaitingPage": _object(
         total="int", next_due_ms="int?", messages="[Waiting]", cursor="text?", command="text"
     ),

@@ -1,5 +1,6 @@
 // Which page is shown, by the address behind "#"; the token; light and dark; keys.
 import { ApiError, get, token } from "./api.js";
+import { audit } from "./auditing.js";
 import { h, replace } from "./dom.js";
 import * as operate from "./operating.js";
 import * as show from "./pages.js";
@@ -10,7 +11,7 @@ const PAGES = [
   ["", "Overview", show.overview], ["topics", "Topics", show.topics], ["messages", "Messages", show.messages],
   ["groups", "Groups", show.groups], ["clients", "Clients", show.clients], ["dead", "Dead letters", show.dead],
   ["scheduled", "Scheduled", operate.scheduled], ["transactions", "Transactions", operate.transactions],
-  ["settings", "Settings", operate.settings],
+  ["settings", "Settings", operate.settings], ["audit", "Audit log", audit],
 ];
 const DETAILS = { topics: show.topic, groups: show.group, dead: operate.deadOf, messages: show.messages };
 /** Pages that no link of the bar leads to, with the one that is marked there. */

@@ -7,8 +7,9 @@ import functools
 import json
 from typing import Any
 
-from cluster.broker.admin.audit.keeping import kept_records
+from cluster.broker.admin.audit.keeping import Gathering
 from cluster.broker.admin.audit.trail import REFUSALS_AT_ONCE
+from cluster.core.internal_topics import StateRecord
 from cluster.core.topics import AUDIT_KEPT_TOPIC, AUDIT_TOPIC
 from cluster.protocol.codes import RequestCode as Code
 
@@ -23,6 +24,14 @@ async def entries(client: RawClient, key: str = "", **ext: Any) -> list[dict[str
     answer = await asked(client, Code.LIST_AUDIT, Ask({"maxNum": 200, **ext}), key)
     assert answer.code == 0, answer.remark
     return list(json.loads(answer.body)["rows"])
+
+
+def gathered(*arguments: Any, **named: Any) -> list[StateRecord]:
+    """What would be written again, the oldest first."""
+    found = Gathering(*arguments, **named)
+    while found.step():
+        pass
+    return found.records[::-1]
 
 
 def said(rows: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
@@ -278,7 +287,7 @@ async def test_as_many_are_carried_over_as_days_and_bytes_allow(make_brokers: Ma
         assert rows[0]["target"] == "topic t5", "the oldest go first"
         ports, config = node.parts.admin.ports, node.config
         kept = functools.partial(
-            kept_records, derived=ports.derived, reader=ports.reader, first=0, position=1 << 40
+            gathered, derived=ports.derived, reader=ports.reader, first=0, position=1 << 40
         )
         now_ms = ports.now_ms()
         assert kept(config, now_ms=now_ms)

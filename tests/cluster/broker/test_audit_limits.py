@@ -9,7 +9,6 @@ import json
 import pytest
 
 from cluster.broker.admin.audit import requests
-from cluster.broker.admin.audit.keeping import kept_records
 from cluster.broker.admin.audit.trail import REFUSALS_AT_ONCE
 from cluster.broker.node import BrokerNode
 from cluster.core.topics import AUDIT_KEPT_TOPIC, AUDIT_TOPIC
@@ -20,7 +19,7 @@ from .access_world import Ask, new_topic
 from .conftest import MakeBrokers
 from .harness import until
 from .test_accounts import asked
-from .test_audit import entries, said
+from .test_audit import entries, gathered, said
 from .test_retention import FILE_SIZE, KEEP_NOTHING, RAFT, delete_files, settle, write
 
 ROOM_BYTES = 1500
@@ -106,7 +105,7 @@ async def test_refusals_push_out_nothing_that_was_done(make_brokers: MakeBrokers
         await write(client, 1)
         ports = node.parts.admin.ports
         kept = functools.partial(
-            kept_records, node.config, ports.derived, ports.reader, now_ms=ports.now_ms()
+            gathered, node.config, ports.derived, ports.reader, now_ms=ports.now_ms()
         )
         texts = [record.body.decode() for record in kept(first=0, position=1 << 40)]
         done = [text for text in texts if '"outcome":"done"' in text]

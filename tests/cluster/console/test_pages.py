@@ -44,6 +44,7 @@ PAGES = {
     "scheduled": "1 wait",
     "transactions": "outcome",
     "settings": "Settings of",
+    "audit": "topic orders",
     "trace": "Follow",
 }
 #: A line for each rule of WCAG 2.1, A and AA, that the page breaks.

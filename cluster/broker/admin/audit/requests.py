@@ -1,6 +1,6 @@
 """The audit log for administrators: 31020 reads it, 31021 puts a tool's own action into it.
 
-31020   {"broker": "broker-a", "next": 41, "rows": [{"number": 57, "at_ms": …, "verb": …, …}]}
+31020   {"broker": "broker-a", "next": 41, "damaged": 0, "rows": [{"number": 57, "verb": …, …}]}
         rows as cluster/core/audit/entry.py has them. `next`: the number to go on behind, as
         `before` or `after`; null where there is nothing more. A page looks at 1,000 entries, so it
         may have fewer rows than were asked for, and a `next`.
@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any, NamedTuple
 
 import orjson
@@ -48,26 +47,49 @@ def list_audit(ports: AdminPorts, call: Call, request: ListAuditRequest) -> None
             f"one of {', '.join(OUTCOMES)} or none"
         )
 
-    def look() -> None:
-        if request.after is not None:
-            entries = newer(ports.derived, ports.reader, request.after)
-        else:
-            entries = older(ports.derived, ports.reader, request.before)
-        rows: list[dict[str, Any]] = []
-        following: int | None = None
-        for count, audited in enumerate(itertools.islice(entries, LOOKS_MAX), 1):
-            early = request.since_ms is not None and audited.at_ms < request.since_ms
-            if early and request.after is None:
-                break
-            if not early and _is_wanted(request, audited):
-                rows.append(audited.to_json())
-            if len(rows) == request.max_num or count == LOOKS_MAX:
-                following = audited.number
-                break
-        body = {"broker": ports.config.broker_name, "next": following, "rows": rows}
-        call.answer(0, body=orjson.dumps(body))
+    call.when_current(lambda: _Listing(ports, call, request).step())
 
-    call.when_current(look)
+
+class _Listing:
+    """One answer of 31020, read a piece at a time, with other work of the event loop between."""
+
+    def __init__(self, ports: AdminPorts, call: Call, request: ListAuditRequest) -> None:
+        self._ports, self._call, self._request = ports, call, request
+        if request.after is not None:
+            self._pieces = newer(ports.derived, ports.reader, request.after)
+        else:
+            self._pieces = older(ports.derived, ports.reader, request.before)
+        self._rows: list[dict[str, Any]] = []
+        self._looks = self._damaged = 0
+
+    def step(self) -> None:
+        """Read one piece; the rest later, unless it was the last one that is wanted."""
+        piece = next(self._pieces, None)
+        if piece is None:
+            self._answer(None)
+            return
+        self._damaged += piece.damaged
+        for audited in piece.entries:
+            early = self._request.since_ms is not None and audited.at_ms < self._request.since_ms
+            if early and self._request.after is None:
+                self._answer(None)
+                return
+            self._looks += 1
+            if not early and _is_wanted(self._request, audited):
+                self._rows.append(audited.to_json())
+            if len(self._rows) == self._request.max_num or self._looks == LOOKS_MAX:
+                self._answer(audited.number)
+                return
+        self._call.later(0.0, self.step)
+
+    def _answer(self, following: int | None) -> None:
+        body = {
+            "broker": self._ports.config.broker_name,
+            "next": following,
+            "damaged": self._damaged,
+            "rows": self._rows,
+        }
+        self._call.answer(0, body=orjson.dumps(body))
 
 
 def _is_wanted(request: ListAuditRequest, audited: Audited) -> bool:
