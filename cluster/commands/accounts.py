@@ -12,7 +12,12 @@ from typing import Any, TypeVar
 
 import click
 
-from cluster.client.admin.accounts import change_accounts, import_steps, list_accounts
+from cluster.client.admin.accounts import (
+    account_facts,
+    change_accounts,
+    import_steps,
+    list_accounts,
+)
 from cluster.commands.confirming import confirm_deletion, yes_option
 from cluster.commands.connecting import Reach, address_option, connected
 from cluster.commands.errors import USAGE, CommandError
@@ -93,7 +98,7 @@ def list_all(address: Reach, output: str) -> None:
         async with connected(address) as client:
             found = await list_accounts(client.instance)
         return [
-            {"broker": broker, **_shown(row)}
+            {"broker": broker, **account_facts(row)}
             for broker, told in found.items()
             for row in told["accounts"]
         ]
@@ -128,7 +133,7 @@ def create(
     row = {"accessKey": name, "secretKey": secret, **rights}
     _change(address, create=[row])
     shown = {} if secret_file or save else {"secret": secret}
-    emit([{**_shown(row), **shown}], output, (*COLUMNS, *shown))
+    emit([{**account_facts(row), **shown}], output, (*COLUMNS, *shown))
 
 
 @account.command("alter")
@@ -197,7 +202,7 @@ def import_(file: Path, dry_run: bool, address: Reach, output: str) -> None:
     if not dry_run:
         for step in import_steps(rows):
             _change(address, put=step)
-    emit([_shown(row) for row in rows], output, COLUMNS)
+    emit([account_facts(row) for row in rows], output, COLUMNS)
     if white:
         click.echo(
             f"globalWhiteRemoteAddresses of {file} stay in each node's own file; keep it there "
@@ -250,20 +255,3 @@ def _save(file: Path, name: str, secret: str) -> None:
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
         opened.write(f"accessKey: {name}\nsecretKey: {secret}\n")
-
-
-def _shown(row: dict[str, Any]) -> dict[str, Any]:
-    policies = [f"{one['decision']} {one['resource']}" for one in row.get("policies") or ()]
-    return {
-        "account": row["accessKey"],
-        "admin": bool(row.get("admin", False)),
-        "status": row.get("status", "enable"),
-        "topics": row.get("topicPerms") or [],
-        "groups": row.get("groupPerms") or [],
-        "default_topic": row.get("defaultTopicPerm", "DENY"),
-        "default_group": row.get("defaultGroupPerm", "DENY"),
-        "from": row.get("whiteRemoteAddress"),
-        "sealed": row.get("sealed", "optional"),
-        "take_over": row.get("takeOverProducers") or [],
-        "policies": policies,
-    }

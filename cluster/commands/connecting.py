@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 import cluster
 from cluster.client import Client, ClientConfig
@@ -38,6 +39,11 @@ from cluster.errors import ClusterError, NotDone, NotTrusted, TopicNotFound, Una
 from commitlog.advice import BETWEEN
 
 SYSTEM = "system"
+_VARIABLES = {
+    "account": "DLEDGER_ACCOUNT",
+    "tls": "DLEDGER_TLS",
+    "tls_any_host": "DLEDGER_TLS_ANY_HOST",
+}
 PROFILE_VARIABLE = "DLEDGER_PROFILE"
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -97,7 +103,7 @@ def address_option(function: Function) -> Function:
 
 
 def reach_options(function: Function) -> Function:
-    """As `address_option`, without a profile: for commands that keep profiles."""
+    """As `address_option`, of options alone: for commands that keep profiles."""
     return _with_options(function, fills=False)
 
 
@@ -113,6 +119,7 @@ def _with_options(function: Function, *, fills: bool) -> Function:
         **rest: Any,
     ) -> Any:
         reach = Reach(address, account, tls, tls_any_host)
+        reach = reach if fills else _without_environment(reach)
         return function(*args, address=_filled(reach, profile_name) if fills else reach, **rest)
 
     decorated: Any = gathered
@@ -120,6 +127,25 @@ def _with_options(function: Function, *, fills: bool) -> Function:
         decorated = option(decorated)
     found: Function = decorated
     return found
+
+
+def _without_environment(reach: Reach) -> Reach:
+    """The parts that options gave. Says which variables of the shell are set beside them."""
+    source = click.get_current_context().get_parameter_source
+    set_here = [name for name in _VARIABLES if source(name) is ParameterSource.ENVIRONMENT]
+    if set_here:
+        variables = " and ".join(f"${_VARIABLES[name]}" for name in set_here)
+        click.echo(
+            f"not kept: {variables} of this shell; commands here take it before the profile's, "
+            "and an option keeps it",
+            err=True,
+        )
+    return Reach(
+        reach.address,
+        None if "account" in set_here else reach.account,
+        None if "tls" in set_here else reach.tls,
+        reach.any_host and "tls_any_host" not in set_here,
+    )
 
 
 def _filled(given: Reach, name: str | None) -> Reach:
@@ -150,19 +176,19 @@ _OPTIONS = (
     click.option(
         "--tls-any-host",
         is_flag=True,
-        envvar="DLEDGER_TLS_ANY_HOST",
+        envvar=_VARIABLES["tls_any_host"],
         help="A believed certificate may name any host.",
     ),
     click.option(
         "--tls",
         metavar="FILE|system",
-        envvar="DLEDGER_TLS",
+        envvar=_VARIABLES["tls"],
         help="Speak TLS, and believe the certificates of this PEM file (or the system's).",
     ),
     click.option(
         "--account",
         metavar="FILE",
-        envvar="DLEDGER_ACCOUNT",
+        envvar=_VARIABLES["account"],
         type=click.Path(path_type=Path),
         help="Sign as this account: accessKey and secretKey, like RocketMQ's tools.yml.",
     ),

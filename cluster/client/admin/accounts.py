@@ -44,6 +44,24 @@ def _is_no_chief(row: Row) -> bool:
     return row.get("admin") is not True or row.get("status", "enable") != "enable"
 
 
+def account_facts(row: Row) -> dict[str, Any]:
+    """A row as commands and the console show it: without its secret, with defaults filled in."""
+    policies = [f"{one['decision']} {one['resource']}" for one in row.get("policies") or ()]
+    return {
+        "account": row["accessKey"],
+        "admin": bool(row.get("admin", False)),
+        "status": row.get("status", "enable"),
+        "topics": row.get("topicPerms") or [],
+        "groups": row.get("groupPerms") or [],
+        "default_topic": row.get("defaultTopicPerm", "DENY"),
+        "default_group": row.get("defaultGroupPerm", "DENY"),
+        "from": row.get("whiteRemoteAddress"),
+        "sealed": row.get("sealed", "optional"),
+        "take_over": row.get("takeOverProducers") or [],
+        "policies": policies,
+    }
+
+
 async def list_accounts(instance: ClientInstance) -> dict[str, dict[str, Any]]:
     """Broker name → {"on", "level", "accounts": [row without its secret]}.
 

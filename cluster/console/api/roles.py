@@ -2,7 +2,7 @@
 
     viewer     reads everything, message bodies too
     operator   moves groups and sends messages again
-    admin      makes, changes and deletes topics
+    admin      makes, changes and deletes topics and accounts, and reads the audit log
 
 Each role may do what those before it may. Without any token, which settings allow on loopback
 alone, every request has the role admin.

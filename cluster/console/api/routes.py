@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 from cluster.console.api import changes, clients, dead_letters, groups, messages, overview, topics
+from cluster.console.api.account_routes import ACCOUNTS
 from cluster.console.api.operator_routes import OPERATING
 from cluster.console.api.paging import CURSOR, limit
 from cluster.console.api.parameters import (
@@ -289,4 +290,4 @@ CHANGES: tuple[Route, ...] = (
     ),
 )
 
-ROUTES: tuple[Route, ...] = (*READING, *OPERATING, *CHANGES)
+ROUTES: tuple[Route, ...] = (*READING, *OPERATING, *CHANGES, *ACCOUNTS)

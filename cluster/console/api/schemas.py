@@ -197,6 +197,24 @@ SCHEMAS: Schemas = {
         },
     ),
     "LeftOut": _object(broker="text", why="text"),
+    "AccountPage": _object(
+        accounts="[Account]", total="int", asked_for="bool", cursor="text?", command="text"
+    ),
+    "Account": _object(
+        broker="text",
+        account="text",
+        admin="bool",
+        status="text",
+        topics="texts",
+        groups="texts",
+        default_topic="text",
+        default_group="text",
+        sealed="text",
+        take_over="texts",
+        policies="texts",
+        **{"from": "text?"},
+    ),
+    "AccountChanged": _object(account="text", secret="text?", command="text"),
     "WaitingPage": _object(
         total="int", next_due_ms="int?", messages="[Waiting]", cursor="text?", command="text"
     ),

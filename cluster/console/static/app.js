@@ -1,4 +1,5 @@
 // Which page is shown, by the address behind "#"; the token; light and dark; keys.
+import { accounts } from "./accounts.js";
 import { ApiError, get, token } from "./api.js";
 import { audit } from "./auditing.js";
 import { h, replace } from "./dom.js";
@@ -11,7 +12,8 @@ const PAGES = [
   ["", "Overview", show.overview], ["topics", "Topics", show.topics], ["messages", "Messages", show.messages],
   ["groups", "Groups", show.groups], ["clients", "Clients", show.clients], ["dead", "Dead letters", show.dead],
   ["scheduled", "Scheduled", operate.scheduled], ["transactions", "Transactions", operate.transactions],
-  ["settings", "Settings", operate.settings], ["audit", "Audit log", audit],
+  ["settings", "Settings", operate.settings], ["accounts", "Accounts", accounts],
+  ["audit", "Audit log", audit],
 ];
 const DETAILS = { topics: show.topic, groups: show.group, dead: operate.deadOf, messages: show.messages };
 /** Pages that no link of the bar leads to, with the one that is marked there. */

@@ -10,7 +10,7 @@ import pytest
 
 from cluster.commands.connecting import Reach, _filled
 from cluster.commands.errors import CommandError
-from cluster.commands.named_reaches import load_profiles, profiles_file
+from cluster.commands.named_reaches import NamedReach, load_profiles, profiles_file
 from tests.command_line import run
 
 PROD = "10.0.0.1:9876;10.0.0.2:9876"
@@ -24,8 +24,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def dledger(home: Path, words: str) -> tuple[int, str]:
-    done = run(*words.split(), env={"DLEDGER_HOME": str(home)}, cwd=home)
+def dledger(home: Path, words: str, **shell: str) -> tuple[int, str]:
+    done = run(*words.split(), env={"DLEDGER_HOME": str(home), **shell}, cwd=home)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -49,6 +49,19 @@ def test_profile_is_kept_changed_and_forgotten(home: Path, account: Path) -> Non
     assert dledger(home, "profile delete prod --yes")[0] == 0
     assert (load_profiles().profiles, load_profiles().in_use) == ({}, "")
     assert account.exists()
+
+
+def test_what_the_shell_has_set_is_said_and_not_kept(home: Path, account: Path) -> None:
+    shell = {"DLEDGER_ACCOUNT": str(account), "DLEDGER_TLS": "system", "DLEDGER_TLS_ANY_HOST": "1"}
+    code, said = dledger(home, f"profile create prod -a {PROD}", **shell)
+    assert code == 0, said
+    assert "not kept: $DLEDGER_ACCOUNT and $DLEDGER_TLS and $DLEDGER_TLS_ANY_HOST" in said
+    assert load_profiles().get("prod") == NamedReach(PROD)
+    code, said = dledger(home, "profile alter prod --account prod.yml", **shell)
+    assert (code, "$DLEDGER_ACCOUNT" in said, "$DLEDGER_TLS" in said) == (0, False, True)
+    assert load_profiles().get("prod") == NamedReach(PROD, str(account))
+    code, said = dledger(home, "profile alter prod -a 10.0.0.9:9876")
+    assert (code, said) == (0, "prod is changed\n")
 
 
 def test_profile_in_use_is_taken_only_without_an_address(

@@ -6,6 +6,7 @@ DLEDGER_PICTURES=FOLDER keeps a picture of each page there.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -24,6 +25,7 @@ from tests.interop.harness import toolchains
 from tests.waiting import limit
 
 from .conftest import MakeWorld, World
+from .shapes import check
 
 pytestmark = pytest.mark.timeout(1200)  # the first may have to install the browser
 
@@ -44,6 +46,7 @@ PAGES = {
     "scheduled": "1 wait",
     "transactions": "outcome",
     "settings": "Settings of",
+    "accounts": "No account is asked for",
     "audit": "topic orders",
     "trace": "Follow",
 }
@@ -105,10 +108,15 @@ async def look(
     await tab.evaluate(axe + "; true")
     if found := await tab.evaluate(VIOLATIONS):
         wrong["axe"] = found
-    if folder := os.environ.get("DLEDGER_PICTURES"):
-        name = f"{page.replace('/', '-') or 'overview'}-{width}-{'dark' if dark else 'light'}.png"
-        await asyncio.to_thread(Path(folder, name).write_bytes, await tab.picture())
+    await keep_picture(tab, page.replace("/", "-") or "overview", width, dark)
     return wrong
+
+
+async def keep_picture(tab: Tab, name: str, width: int, dark: bool) -> None:
+    """Where $DLEDGER_PICTURES names a folder, for people."""
+    if folder := os.environ.get("DLEDGER_PICTURES"):
+        file = Path(folder, f"{name}-{width}-{'dark' if dark else 'light'}.png")
+        await asyncio.to_thread(file.write_bytes, await tab.picture())
 
 
 async def test_every_page_is_free_of_errors_and_accessible(
@@ -176,3 +184,88 @@ def many() -> Iterator[tuple[int, dict[str, Any]]]:
     for first in range(0, 1_000, 200):
         groups = [{"groupName": f"group-{n:03}"} for n in range(first, first + 200)]
         yield RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, {"groupConfigList": groups}
+
+
+ACCOUNT = {
+    "broker": "broker-a",
+    "account": "writer",
+    "admin": False,
+    "status": "enable",
+    "topics": ["orders=PUB|SUB"],
+    "groups": ["billing=SUB"],
+    "default_topic": "DENY",
+    "default_group": "SUB",
+    "sealed": "optional",
+    "take_over": [],
+    "policies": [],
+    "from": None,
+}
+#: The page is asked for as it is; answers about accounts come from the test.
+ANSWERS = """
+const asked = window.asked = [], real = window.fetch;
+window.fetch = (address, rest) => {
+  if (!address.includes("/accounts")) return real(address, rest);
+  asked.push([rest.method ?? "GET", address, rest.body ?? ""]);
+  const changed = {account: "writer", secret: "told-once", command: ""};
+  const found = rest.method === "PATCH" ? changed : PAGE;
+  return Promise.resolve(new Response(JSON.stringify(found)));
+};
+location.hash = "#/accounts"; true
+"""
+
+
+async def test_accounts_are_confirmed_and_a_secret_is_shown_once(
+    make_world: MakeWorld, tab: Tab, parts: tuple[str, str]
+) -> None:
+    page = {
+        "accounts": [ACCOUNT],
+        "total": 1,
+        "asked_for": True,
+        "cursor": None,
+        "command": "dledger account list",
+    }
+    check(page, "AccountPage")
+    async with make_world() as world:
+        for dark, width in ((False, NARROW), (True, WIDE)):
+            await tab.show(f"{world.base}/?{width}#/", width=width, dark=dark)
+            await tab.until("document.getElementById('main')?.textContent.includes('Replicas')")
+            await tab.evaluate("{" + ANSWERS.replace("PAGE", json.dumps(page)) + "}")
+            await tab.until("document.getElementById('main').textContent.includes('writer')")
+            await tab.evaluate("document.querySelector('main details').open = true")
+            await tab.evaluate(parts[1] + "; true")
+            assert await tab.evaluate(VIOLATIONS) == []
+            await keep_picture(tab, "accounts-rows", width, dark)
+            for label, words in (
+                ("Alter", "account alter writer --no-admin --topic 'orders=PUB|SUB'"),
+                ("Disable", "account alter writer --disable"),
+                ("Delete", "account delete writer"),
+                ("New secret", "account alter writer --new-secret"),
+            ):
+                await tab.evaluate(
+                    f"document.querySelector('[aria-label=\"{label} writer\"]').click()"
+                )
+                if label == "Alter":
+                    assert await tab.evaluate(VIOLATIONS) == []
+                    await keep_picture(tab, "accounts-alter", width, dark)
+                    await tab.evaluate("document.querySelector('#dialog button.main').click()")
+                await tab.until(
+                    f"document.querySelector('#dialog pre')?.textContent.includes({words!r})"
+                )
+                assert await tab.evaluate(VIOLATIONS) == [], label
+                if label != "New secret":
+                    await tab.evaluate("document.getElementById('dialog').close()")
+            assert all(method == "GET" for method, *_ in await tab.evaluate("window.asked"))
+            await tab.evaluate("document.querySelector('#dialog button').click()")
+            await tab.until("document.getElementById('main').textContent.includes('told-once')")
+            assert ["PATCH", "/api/v1/accounts/writer", '{"new_secret":true}'] in (
+                await tab.evaluate("window.asked")
+            )
+            assert await tab.evaluate(VIOLATIONS) == []
+            await keep_picture(tab, "accounts-secret", width, dark)
+            await tab.evaluate("location.hash = '#/topics'; true")
+            await tab.until("document.title.startsWith('Topics')")
+            await tab.evaluate("location.hash = '#/accounts'; true")
+            await tab.until("document.getElementById('main').textContent.includes('writer')")
+            assert "told-once" not in await tab.evaluate("document.documentElement.outerHTML")
+            assert not await tab.evaluate("document.documentElement.scrollWidth > innerWidth")
+        assert tab.errors == []

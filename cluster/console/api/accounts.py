@@ -1,0 +1,109 @@
+"""Accounts of the log and their rights. A secret is told once, by the answer that draws it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from typing import Any
+
+from cluster.client.admin.accounts import account_facts, change_accounts, list_accounts
+from cluster.console.api.changes import command
+from cluster.console.api.failures import ApiError
+from cluster.console.api.paging import page_of_names
+from cluster.console.api.source import Source
+from cluster.console.api.table import Values
+
+SECRET_BYTES = 16
+PERMISSIONS = ("DENY", "PUB", "SUB", "PUB|SUB")
+_FIELDS = {
+    "admin": "admin",
+    "topics": "topicPerms",
+    "groups": "groupPerms",
+    "default_topic": "defaultTopicPerm",
+    "default_group": "defaultGroupPerm",
+}
+_LISTS = {"topics": "--topic", "groups": "--group"}
+
+
+async def list_of_accounts(source: Source, values: Values) -> dict[str, Any]:
+    """By name, a row for each broker name that has it. Raises RequestNotSupported."""
+    told = await list_accounts(source.client.instance)
+    rows = [
+        {"broker": broker, **account_facts(row)}
+        for broker, found in told.items()
+        for row in found["accounts"]
+    ]
+    names, cursor = page_of_names(sorted({row["account"] for row in rows}), values)
+    shown = set(names)
+    return {
+        "accounts": sorted(
+            (row for row in rows if row["account"] in shown),
+            key=lambda row: (row["account"], row["broker"]),
+        ),
+        "total": len({row["account"] for row in rows}),
+        "asked_for": all(found["on"] for found in told.values()),
+        "cursor": cursor,
+        "command": command("account", "list"),
+    }
+
+
+async def create_account(source: Source, values: Values) -> dict[str, Any]:
+    """Create an account; its secret is drawn here. Raises InvalidRequest."""
+    secret = random_secret()
+    row = {"accessKey": values["account"], "secretKey": secret, **_rights(values)}
+    await change_accounts(source.client.instance, create=[row])
+    said = command("account", "create", values["account"], *_options(values))
+    return {"account": values["account"], "secret": secret, "command": said}
+
+
+async def alter_account(source: Source, values: Values) -> dict[str, Any]:
+    """Change the given fields. Raises NotFound, ApiError (400)."""
+    row = {"accessKey": values["account"], **_rights(values)}
+    words = [*_options(values)]
+    if values["enabled"] is not None:
+        row["status"] = "enable" if values["enabled"] else "disable"
+        words.append(f"--{row['status']}")
+    secret = None
+    if values["new_secret"]:
+        row["secretKey"] = secret = random_secret()
+        words.append("--new-secret")
+    if len(row) == 1:
+        raise ApiError(400, "missing-value", "nothing to change is given; give a right, or enabled")
+    await change_accounts(source.client.instance, alter=[row])
+    said = command("account", "alter", values["account"], *words)
+    return {"account": values["account"], "secret": secret, "command": said}
+
+
+async def delete_account(source: Source, values: Values) -> dict[str, Any]:
+    """Delete an account. Raises NotFound."""
+    await change_accounts(source.client.instance, delete=[values["account"]])
+    return {"command": command("account", "delete", values["account"])}
+
+
+def random_secret() -> str:
+    """Another one each time."""
+    return secrets.token_hex(SECRET_BYTES)
+
+
+def _rights(values: Values) -> dict[str, Any]:
+    return {
+        field: _items(values[name]) if name in _LISTS else values[name]
+        for name, field in _FIELDS.items()
+        if values[name] is not None
+    }
+
+
+def _items(text: str) -> list[str]:
+    """NAME=PUB|SUB, separated by commas or blanks."""
+    return text.replace(",", " ").split()
+
+
+def _options(values: Values) -> Iterator[str]:
+    if values["admin"] is not None:
+        yield "--admin" if values["admin"] else "--no-admin"
+    for name, option in _LISTS.items():
+        for item in _items(values[name] or ""):
+            yield from (option, item)
+    for name in ("default_topic", "default_group"):
+        if values[name] is not None:
+            yield from (f"--{name.replace('_', '-')}", values[name])

@@ -1,0 +1,87 @@
+"""Accounts by the API: secrets told once, rights changed, and an entry for each change."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from cluster.console.api import accounts
+
+from .conftest import MakeWorld, World
+
+
+async def change(world: World, method: str, path: str, schema: str, **body: Any) -> Any:
+    status, found = await world.call(method, f"/api/v1{path}", schema=schema, json=body)
+    assert status == 200, found
+    return found
+
+
+async def listed(world: World) -> dict[str, Any]:
+    page = await world.get("/api/v1/accounts", "AccountPage")
+    return {row["account"]: row for row in page["accounts"]}
+
+
+async def test_accounts_are_made_changed_and_deleted(
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = iter(["of-console", *(f"drawn-for-a-test-{n}" for n in range(3))])
+    monkeypatch.setattr(accounts, "random_secret", lambda: next(drawn))
+    async with make_world(tokens=True) as world:
+        world.http.headers["Authorization"] = "Bearer the token of an admin"
+        assert await listed(world) == {}
+        console = {"account": "console", "admin": True}
+        made = await change(world, "POST", "/accounts", "AccountChanged", **console)
+        assert made["command"] == "dledger account create console --admin"
+        assert made["secret"] == "of-console"  # as the console's own account file has it
+        made = await change(
+            world, "POST", "/accounts", "AccountChanged", account="writer", topics="orders=PUB|SUB"
+        )
+        assert made["secret"] == "drawn-for-a-test-0"
+        assert made["command"] == "dledger account create writer --topic 'orders=PUB|SUB'"
+        row = (await listed(world))["writer"]
+        assert (row["topics"], row["status"], row["admin"]) == (["orders=PUB|SUB"], "enable", False)
+        altered = await change(
+            world,
+            "PATCH",
+            "/accounts/writer",
+            "AccountChanged",
+            enabled=False,
+            groups="billing=SUB",
+        )
+        assert altered["secret"] is None
+        assert altered["command"] == "dledger account alter writer --group billing=SUB --disable"
+        row = (await listed(world))["writer"]
+        assert (row["topics"], row["groups"]) == (["orders=PUB|SUB"], ["billing=SUB"])
+        assert row["status"] == "disable"
+        again = await change(world, "PATCH", "/accounts/writer", "AccountChanged", new_secret=True)
+        assert again["secret"] == "drawn-for-a-test-1"
+        text = json.dumps(await world.get("/api/v1/audit", "AuditPage"))
+        text += json.dumps(await listed(world))
+        assert "drawn-for" not in text, "no answer after that one has a secret"
+        assert "of-console" not in text
+        for path, body, wanted in (
+            ("/accounts/writer", {}, 400),
+            ("/accounts/nobody-here", {"enabled": True}, 404),
+        ):
+            status, _ = await world.call("PATCH", f"/api/v1{path}", json=body)
+            assert status == wanted, path
+        deleted = await change(world, "DELETE", "/accounts/writer", "Changed")
+        assert deleted["command"] == "dledger account delete writer"
+        assert set(await listed(world)) == {"console"}
+        page = await world.get(
+            "/api/v1/audit", "AuditPage", target="account writer", outcome="done"
+        )
+        assert [(row["verb"], row["by"]) for row in page["entries"]] == [
+            ("account delete", "admin"),
+            ("account alter", "admin"),
+            ("account alter", "admin"),
+            ("account create", "admin"),
+        ]
+
+
+def test_secrets_are_long_and_never_the_same() -> None:
+    found = {accounts.random_secret() for _ in range(50)}
+    assert len(found) == 50
+    assert {len(secret) for secret in found} == {2 * accounts.SECRET_BYTES}
