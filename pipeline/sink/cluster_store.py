@@ -6,8 +6,7 @@
     offset of the query's group    the query's mark: batch · 2^32 + offset of the record · 2 + done.
     in queue 0                     Brokers keep it without end, and only let it grow
 
-Queue 0 is that of one broker name, the query's home: the one that has its mark; before there is
-one, chosen by the query's id.
+Queue 0 is that of one broker name, the query's home (home.py).
 """
 
 from __future__ import annotations
@@ -20,11 +19,9 @@ from collections.abc import AsyncIterator, Sequence
 from zlib import crc32
 
 from cluster.client import Client, Durability, Producer, ProducerConfig
-from cluster.client.routing.leader_requests import RetryingRequest
 from cluster.errors import (
     ClusterError,
     InvalidRequest,
-    NotFound,
     NumberUsed,
     OutcomeUnknown,
     TopicNotFound,
@@ -34,11 +31,7 @@ from cluster.protocol.codes import RequestCode, ResponseCode, exception_for
 from cluster.protocol.frames import Frame
 from cluster.protocol.headers import (
     PULL_FLAG_SUBSCRIPTION,
-    OffsetResponse,
     PullRequest,
-    QueryConsumerOffsetRequest,
-    UpdateConsumerOffsetRequest,
-    decode,
     encode,
 )
 from cluster.protocol.json_body import MessageQueue
@@ -48,6 +41,8 @@ from commitlog.records.producer_numbers import BATCH_PRODUCER, BATCH_ROWS_MAX
 from commitlog.records.properties import find_property
 from pipeline.sink.attempt import has_key, next_number, take_over
 from pipeline.sink.commit import Mark
+from pipeline.sink.home import find_home
+from pipeline.sink.kept import KeptOffsets
 from pipeline.sink.numbering import Numbering
 from pipeline.sink.options import MARKS, SinkOptions
 from pipeline.sink.staged import PART_BYTES, Place
@@ -71,6 +66,7 @@ class ClusterStore:
         self._seconds_max = options.seconds_max
         self._streams = Streams(client, options.seconds_max)
         self._producer: Producer | None = None
+        self._kept = KeptOffsets(client, options.staging, options.seconds_max)
         self._home: str | None = None
         self._takes_over = options.take_over
         self._taken: set[tuple[str, str]] = set()  # broker, producer id
@@ -186,54 +182,35 @@ class ClusterStore:
 
     async def remembered(self, query: str) -> Mark | None:
         """As the query's home has it."""
-        return await self._mark(query, await self._home_of(query))
+        home = await self._home_of(query)
+        value = await self._kept.get(MARKS + query, home)
+        return None if value is None else _mark_of(value, home)
 
     async def remember(self, query: str, mark: Mark) -> Mark:
-        """Told, and asked for again: the answer comes when the log has it."""
+        """At the query's home, when its log has it."""
         home = await self._home_of(query)
         assert mark.place.broker == home, "a batch is decided at the query's home"
         if mark.place.offset >= _OFFSETS_MAX:
-            raise InvalidRequest(f"{self._topic} is full; name another one by stagingTopic")
+            raise InvalidRequest(
+                f"{self._topic} is full; name another one by stagingTopic, with a new checkpoint"
+            )
         value = mark.batch << 32 | mark.place.offset << 1 | mark.is_done
-        request = UpdateConsumerOffsetRequest(
-            MARKS + query, self._topic, 0, value, home, advance_only=True
-        )
-        ends_at = time.monotonic() + self._seconds_max
-        while True:  # ends when the mark is there, or with the deadline
-            connection = await self._client.leaders.connection(home, self._topic)
-            limit = self._client.config.request_timeout
-            code = RequestCode.UPDATE_CONSUMER_OFFSET
-            await connection.call(code, encode(request), time_limit=limit, oneway=True)
-            found = await self._mark(query, home)
-            if found is not None and found >= mark:
-                return found
-            if time.monotonic() > ends_at:
-                raise OutcomeUnknown(f"{home} does not keep the mark of query {query}; start again")
-            await asyncio.sleep(self._client.config.retry_pause)
+        return _mark_of(await self._kept.keep(MARKS + query, home, value), home)
 
     async def _home_of(self, query: str) -> str:
         if self._home is None:
-            route = await self._client.routes.for_producing(self._topic)
-            names = sorted({queue.broker_name for queue in route.write_queues(self._topic)})
-            if not names:
-                raise TopicNotFound(f"no queue of {self._topic} can be written to now")
-            marks = {name: await self._mark(query, name) for name in names}
-            known = {name: mark for name, mark in marks.items() if mark is not None}
-            first = names[crc32(query.encode()) % len(names)]
-            self._home = max(known, key=lambda name: known[name].batch) if known else first
+            self._home = await find_home(self._kept, query, self._topic)
         return self._home
 
-    async def _mark(self, query: str, broker: str) -> Mark | None:
-        queue = MessageQueue(self._topic, broker, 0)
-        request = QueryConsumerOffsetRequest(MARKS + query, self._topic, 0, False, broker)
-        asking = RetryingRequest(self._client.instance, queue, time_limit=self._seconds_max)
-        try:
-            answer = await asking.ask(RequestCode.QUERY_CONSUMER_OFFSET, encode(request))
-        except NotFound:
-            return None
-        value = decode(OffsetResponse, answer.ext).offset
-        place = Place(broker, 0, value >> 1 & (_OFFSETS_MAX - 1))
-        return Mark(value >> 32, place, bool(value & 1))
+    async def check_rights(self) -> None:
+        """Raises Unauthorized for an account that may not read marks."""
+        await self._kept.get(MARKS + ASKED_BEFORE, await self._any_broker())
+
+    async def _any_broker(self) -> str:
+        queues = (await self._client.routes.for_producing(self._topic)).write_queues(self._topic)
+        if not queues:
+            raise TopicNotFound(f"no queue of {self._topic} can be written to now; start again")
+        return queues[0].broker_name
 
     # -- rows --------------------------------------------------------------------------------------
 
@@ -247,7 +224,7 @@ class ClusterStore:
 
         They store a repeat a second time, and store the question. One that does refuses it.
         """
-        queue = MessageQueue(self._topic, await self._home_of(ASKED_BEFORE), 0)
+        queue = MessageQueue(self._topic, await self._any_broker(), 0)
         numbering = Numbering(uuid.uuid4().hex, 0, 0)
         return await next_number(self._client, queue, numbering, self._seconds_max) is None
 
@@ -278,3 +255,7 @@ class ClusterStore:
     async def flush(self) -> None:
         """Until all streams are through."""
         await self._streams.flush()
+
+
+def _mark_of(value: int, home: str) -> Mark:
+    return Mark(value >> 32, Place(home, 0, value >> 1 & (_OFFSETS_MAX - 1)), bool(value & 1))

@@ -24,8 +24,10 @@ between 2 and 4                             the later driver is led to the same 
 after 4                                     nothing is sent
 another topic than the batch was decided    two queries have one checkpoint: the second is refused
 for
-another stagingTopic, or no broker that     the query has no mark there. A row number of the batch
-keeps the mark is to be found               that is known to a broker ends it (`_refuse_begun`)
+another stagingTopic, or no broker that     refused before anything is decided: other brokers know
+keeps the mark is to be found               where the mark is (home.py). Where none of those is left
+                                            that were told, a row number of the batch that is known
+                                            to a broker ends it (`_refuse_begun`)
 a driver that was thought dead goes on      it has the same manifest, thus the same numbers; when a
                                             later batch has begun, it is refused. After a minute
                                             (LEASE_MS) it asks again before it sends more

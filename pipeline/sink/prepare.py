@@ -7,7 +7,7 @@ from cluster.client import Client
 from cluster.errors import ClusterError, TopicNotFound, Unauthorized
 from cluster.protocol.route import TopicRoute
 from pipeline.options import OptionError
-from pipeline.sink.cluster_store import ASKED_BEFORE, ClusterStore
+from pipeline.sink.cluster_store import ClusterStore
 from pipeline.sink.options import MARKS, SinkOptions
 
 STAGING_QUEUES = 8
@@ -51,7 +51,7 @@ async def prepare(client: Client, options: SinkOptions) -> None:
             ) from error
     store = ClusterStore(client, options)
     try:
-        await store.remembered(ASKED_BEFORE)
+        await store.check_rights()
         if not await store.numbers_producers():
             raise OptionError(
                 "exactly once needs brokers that number what each producer sends, and the broker "

@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from cluster.client import Client, blocking
-from cluster.errors import ClusterError, IllegalOperation, OutcomeUnknown
+from cluster.errors import ClusterError, IllegalOperation, InvalidRequest, OutcomeUnknown
 from cluster.local.launcher import LocalCluster
 from cluster.protocol.batch import encode_numbered, iterate
 from cluster.protocol.json_body import MessageQueue
@@ -152,6 +153,22 @@ def test_a_decision_falls_once_and_a_mark_only_grows(local_cluster: LocalCluster
         run(read(later._replace(offset=later.offset + 10**6)))
     with pytest.raises(ClusterError):
         run(store.decide(query, 1 << 31, b"too far"))
+
+
+def test_another_staging_topic_is_refused_before_anything_is_decided(
+    local_cluster: LocalCluster,
+) -> None:
+    """A, B, A: the brokers say where the mark is; an account that may read marks may ask them."""
+    options, query = options_of(local_cluster), uuid.uuid4().hex
+    other = replace(options, staging=f"other-{uuid.uuid4().hex[:8]}")
+    run(prepare(worker().client(other.servers, other.client), other))
+    tasks = [staged(options, Numbering(query, 0, 0), [b"row"])]
+    run(commit(store_of(options), query, 0, tasks))
+    later = [staged(options, Numbering(query, partition, 1), [b"later"]) for partition in (4, 9)]
+    with pytest.raises(InvalidRequest, match=f'"stagingTopic", "{options.staging}"'):
+        run(commit(store_of(other), query, 1, later))
+    run(commit(store_of(options), query, 1, later))
+    assert bodies(options) == Counter([b"row", b"later", b"later"])
 
 
 def test_the_leader_is_killed_while_a_batch_is_published(

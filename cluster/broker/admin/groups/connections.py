@@ -97,7 +97,11 @@ def topic_consumers(ports: AdminPorts, call: Call, request: TopicRequest) -> Non
 def consumed_topics(ports: AdminPorts, call: Call, request: ConsumerGroupRequest) -> None:
     """343: topics that a group has offsets of."""
     name = legal_group(request.group)
-    call.answer(0, body=encode_topic_list(sorted(ports.state.offsets.of_group(name))))
+
+    def look() -> None:
+        call.answer(0, body=encode_topic_list(sorted(ports.state.offsets.of_group(name))))
+
+    call.when_current(look)
 
 
 def subscription(ports: AdminPorts, call: Call, request: GroupTopicRequest) -> None:
