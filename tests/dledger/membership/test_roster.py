@@ -98,7 +98,7 @@ def test_a_change_is_made_of_what_the_hello_said(roster: Roster) -> None:
         ChangeKind.ADD, N3, 5, "10.0.0.3:1 10.0.0.3:2"
     )
     roster.visited(hello("n1", 7))
-    with pytest.raises(MembershipRefused, match="n1 has not come back in another life"):
+    with pytest.raises(MembershipRefused, match="n1 has not come back as another incarnation"):
         roster.change(ChangeKind.READMIT, N1)
     roster.visited(hello("n1", 8))
     assert roster.change(ChangeKind.READMIT, N1).incarnation == 8
