@@ -21,6 +21,7 @@ from chaos.mutants.mutant import Mutant
 from chaos.mutants.object_rules import OBJECTS
 from chaos.mutants.owner_rules import OWNERS
 from chaos.mutants.pop_rules import POPS
+from chaos.mutants.quiet_rules import QUIET
 from chaos.mutants.refusal_rules import REFUSALS
 from chaos.mutants.repair_rules import REPAIR
 from chaos.mutants.replica_rules import PRODUCERS, REPLICA, WIRE
@@ -37,6 +38,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *READS,
     *SPANS,
     *LEASES,
+    *QUIET,
     *DURABILITY,
     *MEMBERSHIP,
     *GENERATIONS,

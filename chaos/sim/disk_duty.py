@@ -1,6 +1,6 @@
 """Checks of a simulated machine's disk, as `dledger.runtime.disk_check` does them (L5).
 
-    start_sync ─► SyncTimes.begin      DiskWatch.look every LOOK_SECONDS ─► replica.disk_checked
+    start_sync ─► SyncTimes.begin      DiskWatch.look every LOOK_SECONDS ─► replica.looked
     its end    ─► SyncTimes.end
 
 With it, a node with a hung, slow or full disk (`kinds/disks.py`) gives up the lead, and is on
@@ -100,5 +100,5 @@ class DiskDuty(NodeDuty):
     def _checked(self, found: DiskChecked) -> None:
         replica = self._node.replica
         if replica is not None:
-            replica.disk_checked(found, self._node.now)
+            replica.looked(found, self._node.now)
             self.seen[replica.node.disk.health] += 1

@@ -111,7 +111,7 @@ class Network:
         disconnected: Callable[[int, int], None],
     ) -> None:
         self._scheduler, self._random = scheduler, random
-        self._receive, self._disconnected = receive, disconnected
+        self.receive, self.disconnected = receive, disconnected
         self.options = options
         self.sent = self.lost = 0
         self.aftermath: Aftermath | None = None
@@ -185,7 +185,7 @@ class Network:
         else:
             if self.aftermath is not None:
                 self.aftermath.arrives(pipe, frame)
-            self._receive(pipe, frame)
+            self.receive(pipe, frame)
 
     # -- faults ------------------------------------------------------------------------------
 
@@ -249,7 +249,7 @@ class Network:
                     pipe.frozen.clear()
 
     def _tell(self, ends: tuple[int, int]) -> None:
-        self._disconnected(*ends)
+        self.disconnected(*ends)
 
 
 def _damage(frame: bytes, random: Random) -> bytes:

@@ -46,6 +46,9 @@ _FLAGS = (
     click.option(
         "--lease-reads", is_flag=True, help="Reads by leases, under clocks that drift and jump."
     ),
+    click.option(
+        "--quiescence", is_flag=True, help="Groups without traffic fall silent, as in a host."
+    ),
 )
 
 
@@ -62,11 +65,15 @@ def profile_options(function: Callable[..., None]) -> Callable[..., None]:
         everything: bool,
         lease_reads: bool,
         lost_files: bool,
+        quiescence: bool,
         **others: Any,
     ) -> None:
         drawn = Profile(membership, snapshots, sick_disks, repair)
         drawn = EVERYTHING if everything else drawn
-        function(profile=replace(drawn, lease_reads=lease_reads, lost_files=lost_files), **others)
+        others["profile"] = replace(
+            drawn, lease_reads=lease_reads, lost_files=lost_files, quiescence=quiescence
+        )
+        function(**others)
 
     for flag in reversed(_FLAGS):
         with_profile = flag(with_profile)

@@ -16,6 +16,7 @@ class Profile:
         sick_disks: nodes look at their disks and give up the lead when one is slow, full or hangs.
         lost_files: both copies of a small file of a voter are lost, of one voter at a time; the
             group's members change as with `membership`.
+        quiescence: hosts watch each other, and groups without traffic fall silent.
         lease_reads: reads are served by leases, and clocks drift as far as they may, or run back.
     """
 
@@ -25,6 +26,7 @@ class Profile:
     repair: bool = False
     lease_reads: bool = False
     lost_files: bool = False
+    quiescence: bool = False
 
     def words(self) -> list[str]:
         """As options of `dledger sim`; [] for none."""

@@ -25,6 +25,7 @@ from chaos.sim.course import FROM_SEED, Begun, Course
 from chaos.sim.disk import CutPolicy
 from chaos.sim.disk_duty import DiskDuty
 from chaos.sim.former_processes import FormerProcesses
+from chaos.sim.host_beats import HostBeats, with_pauses
 from chaos.sim.members import SPARES, Churn, MemberWatch, hello_member, with_members
 from chaos.sim.nemesis import Nemesis
 from chaos.sim.network import CALM, Network, Pipe
@@ -89,6 +90,7 @@ class World:
     """Builds and runs one seed. With `story`, its trace also keeps lines for a reader."""
 
     WATCH: type[Watch] = Watch
+    hosts: HostBeats | None = None
 
     def __init__(
         self,
@@ -100,7 +102,7 @@ class World:
         profile: Profile = USUAL,
         course: Course = FROM_SEED,
     ) -> None:
-        self.seed, self.seconds, self._course = seed, seconds, course
+        self.seed, self.seconds, self._course, self._profile = seed, seconds, course, profile
         random = Random(f"dledger-sim-{seed}")
         self.options = _draw(random, nodes, profile, course)
         machines, incarnations = nodes, None
@@ -138,7 +140,7 @@ class World:
             self._deliver,
             lambda node, peer: self.nodes[node].peer_lost(peer),
         )
-        self.former = FormerProcesses(seed, self.scheduler, self._deliver)
+        self.former = FormerProcesses(seed, self.scheduler, self._again)
         if not course.calm:
             self.network.aftermath = self.former
         self.clocks = Clocks(seed, self.scheduler, self.nodes) if profile.lease_reads else None
@@ -206,6 +208,9 @@ class World:
     def _safety(self) -> None:
         if self.network.aftermath is self.former and self.former.drawn:
             self.trace.note("former-lives", "")
+        if self._profile.quiescence:
+            self.hosts = HostBeats(self.scheduler, self.nodes, self.network)
+            self.hosts.begin()
         for node in self.nodes[: self._first]:
             node.start()
         if self._trims:
@@ -324,6 +329,9 @@ class World:
         unfinished = [value for client in self.appenders for value in client.unfinished]
         return judge(self.environment.history, logs, unfinished=unfinished)
 
+    def _again(self, pipe: Pipe, frame: bytes) -> None:
+        self.network.receive(pipe, frame)
+
     def _deliver(self, pipe: Pipe, frame: bytes) -> None:
         self.nodes[pipe.target].receive(pipe, frame)
 
@@ -359,6 +367,7 @@ class World:
 def _draw(random: Random, nodes: int, profile: Profile, course: Course) -> SwarmOptions:
     drawn = swarm.draw(random, nodes, KINDS)
     options = that_try_leases(drawn) if profile.lease_reads else drawn
+    options = with_pauses(options) if profile.quiescence else options
     return dataclasses.replace(options, network=CALM) if course.calm else options
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from chaos.sim import swarm
 from chaos.sim.clients import ClientEnvironment
 from chaos.sim.course import FROM_SEED
+from chaos.sim.host_beats import HostBeats
 from chaos.sim.network import CALM, Network, Pipe
 from chaos.sim.random_nemesis import KINDS, RandomNemesis
 from chaos.sim.scheduler import Scheduler
@@ -59,6 +60,7 @@ class Pace:
         patience: of a client for one command.
         pause: the longest between two turns of a client.
         is_quick: elections at once, in all seeds, so that more is done in a second.
+        falls_silent: hosts watch each other, and the group is quiet while no client asks.
     """
 
     seconds: float = 20.0
@@ -67,10 +69,13 @@ class Pace:
     patience: float = 3.0
     pause: float = 0.2
     is_quick: bool = False
+    falls_silent: bool = False
 
 
 #: As many faults as in 20 s of the usual pace, for a third of the processor time.
 DENSE = Pace(6.0, 0.3, 1.4, patience=0.8, pause=0.2, is_quick=True)
+#: Clients that pause, in groups that fall silent meanwhile.
+SILENT = Pace(12.0, 0.5, 2.5, patience=0.8, pause=4.0, is_quick=True, falls_silent=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +118,7 @@ class SimulatedRun:
         self.reads: list[Read] = []
         self._forwarded: set[tuple[Pipe, bytes]] = set()
         self._clients, self._open = clients, True
+        self.hosts: HostBeats | None = None
         self._numbers = itertools.count(1)
 
     def run(self) -> Report:
@@ -139,6 +145,9 @@ class SimulatedRun:
             None,
             FROM_SEED,
         )
+        if self._pace.falls_silent:
+            self.hosts = HostBeats(self.scheduler, self.nodes, self._network)
+            self.hosts.begin()
         for _ in range(self._clients):
             self.scheduler.after(self._random.random(), self._next)
         self.scheduler.run_until(self._pace.seconds)

@@ -57,6 +57,12 @@ class CoreConfig:
     #: Reads by a lease where there is one (lease.py). Every voter that has this on keeps a promise
     #: over broken connections and restarts: a leader that dies is then replaced later.
     lease_reads: bool = False
+    #: A group whose hosts watch each other falls silent when nothing happened for so long. Less:
+    #: groups with little traffic fall silent and wake again and again. More: idle ones cost longer.
+    quiet_after: float = 1.0
+    #: A quiet leader asks its followers so seldom whether they are quiet still; a quiet follower
+    #: that is not asked for `QUIET_CHECKS_MISSED` times that looks for a leader (quiet.py).
+    quiet_check: float = 60.0
     #: A clock gains or loses at most this part of the time that passes. More: leases are shorter.
     #: Less than clocks really do: reads may be stale.
     clock_drift_max: float = 0.05

@@ -50,7 +50,7 @@ def checked(state: State, event: DiskChecked) -> None:
             transfer.resign(state)
     elif state.role is not Role.FOLLOWER and event.health is _STALLED:
         election.become_follower(state, state.term, None)
-    elif state.leader is not None:
+    elif state.leader is not None and not state.quiet:
         tell(state, state.leader)
 
 

@@ -164,13 +164,16 @@ def timeout_now(state: State, message: TimeoutNow) -> None:
         start_election(state, appointed=True)
 
 
-def leader_disconnected(state: State) -> None:
+def leader_disconnected(state: State, spread: float = 0.0) -> None:
     """The leader's connection broke: it may be dead. Look soon, instead of after a full timeout.
+
+    `spread`: seconds over which many groups that lost their leaders at once begin; 0: one did.
 
     A glitch does no harm: the leader's next heartbeat puts the deadline back, and those who still
     hear it refuse the pre-vote. A promise that it counts on is kept (lease.py).
     """
     state.heard_leader_at = float("-inf")
     free = max(state.now, state.promised_until)
-    soon = free + state.config.heartbeat_interval * (0.5 + state.jitter())
+    wide = max(1.0, spread / state.config.heartbeat_interval)
+    soon = free + state.config.heartbeat_interval * (0.5 + wide * state.jitter())
     state.election_deadline = min(state.election_deadline, soon + state.standing_delay)

@@ -80,6 +80,18 @@ class HardStatePersisted:
 
 
 @value
+class HostsWatched:
+    """The hosts of `peers` are heard, and hear this one; that they go silent is told by this event.
+
+    Told when that changes, where many groups share a process (quiet.py); never elsewhere.
+    `spread`: seconds over which this host's groups begin elections, when one has gone silent.
+    """
+
+    peers: frozenset[NodeId]
+    spread: float = 0.0
+
+
+@value
 class StorageFailed:
     """A write, sync or check failed: stop voting, acknowledging and leading at once (D5)."""
 
@@ -187,4 +199,5 @@ Event = (
     | ReadRequested
     | CommitWanted
     | PeerDisconnected
+    | HostsWatched
 )

@@ -11,7 +11,7 @@ data sent to them does not move (R5), gives up (check-quorum, L1).
 
 from __future__ import annotations
 
-from dledger.core import lease, membership, reads, snapshot_sending, transfer
+from dledger.core import lease, membership, quiet, reads, snapshot_sending, transfer
 from dledger.core.effects import (
     AppendLocal,
     AppendNoop,
@@ -64,6 +64,8 @@ def _views(state: State) -> dict[NodeId, Progress]:
 def stop(state: State) -> None:
     """End the leadership: answer the waiting calls, then drop its views, reads and plans."""
     reads.refuse_all(state)
+    if state.asked_quiet:
+        state.broadcast()  # who is quiet because of this leader looks for the next one
     transfer.leadership_ended(state)
     membership.leadership_ended(state)
     state.end(Span.LEADERSHIP)
@@ -216,6 +218,7 @@ def heartbeat_replied(state: State, reply: HeartbeatReply) -> None:
         _acknowledged(state, reply.sender, progress, reply.matched, reply.flushed)
     reads.rounds_moved(state)
     replicate(state, reply.sender, progress)
+    quiet.answered(state, reply)
 
 
 def _acknowledged(
@@ -274,6 +277,7 @@ def heartbeat_due(state: State) -> bool:
         return False
     if transfer.has_resigned(state):
         return False
+    quiet.tick(state)
     state.beat()
     find_full(state)
     reads.rounds_moved(state)
@@ -281,6 +285,7 @@ def heartbeat_due(state: State) -> bool:
     for peer, progress in state.progress.items():
         _resend(state, peer, progress)
     transfer.tick(state)
+    quiet.settle(state)
     return True
 
 

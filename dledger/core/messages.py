@@ -147,12 +147,16 @@ class SnapshotReply:
 
 @value
 class Heartbeat:
-    """Leader → all, on the control link. `round` counts up; an answer proves leadership then."""
+    """Leader → all, on the control link. `round` counts up; an answer proves leadership then.
+
+    `quiet`: the leader asks for silence, as its whole log is committed (quiet.py).
+    """
 
     sender: NodeId
     term: Term
     commit: Index
     round: int
+    quiet: bool = False
 
 
 @value
@@ -160,6 +164,7 @@ class HeartbeatReply:
     """`matched`/`flushed` repeat the last append state of this term, so a lost reply is healed.
 
     `promise`: seconds from its receipt on in which the sender votes for nobody else; 0: none.
+    `quiet`: the sender is quiet from now on (quiet.py).
     """
 
     sender: NodeId
@@ -168,6 +173,7 @@ class HeartbeatReply:
     matched: Index
     flushed: Index
     promise: float = 0.0
+    quiet: bool = False
 
 
 @value

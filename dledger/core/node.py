@@ -16,7 +16,9 @@ from typing import Any
 from dledger.core import (
     disk,
     election,
+    hosts,
     leading,
+    quiet,
     reads,
     replication,
     snapshot_sending,
@@ -34,16 +36,7 @@ from dledger.core.progress import Progress
 from dledger.core.span import Span
 from dledger.core.state import State
 from dledger.core.status import NodeStatus, PeerStatus
-from dledger.core.types import (
-    NO_ENTRY,
-    EntryId,
-    HardState,
-    Index,
-    NodeId,
-    Role,
-    Term,
-    TermRun,
-)
+from dledger.core.types import NO_ENTRY, EntryId, HardState, Index, NodeId, Role, Term, TermRun
 
 #: Looked up on the class a member of an enum costs ten times as much, and every event asks.
 _LEADER, _FAILED = Role.LEADER, Role.FAILED
@@ -112,6 +105,8 @@ class RaftNode:
         state = self._state
         if now > state.now:
             state.now = now
+        if state.quiet:
+            quiet.stir(state, event)
         rule: Callable[[State, Any], None] | None
         if state.role is _FAILED:
             rule = _EVENTS_WHEN_FAILED.get(type(event))
@@ -235,6 +230,11 @@ class RaftNode:
         return state.term, state.role, state.leader, state.commit
 
     @property
+    def is_quiet(self) -> bool:
+        """No heartbeats are sent or expected (quiet.py)."""
+        return self._state.quiet
+
+    @property
     def role(self) -> Role:
         return self._state.role
 
@@ -336,13 +336,6 @@ def _timer_fired(state: State, _event: ev.TimerFired) -> None:
         election.become_follower(state, state.term, None)
 
 
-def _disconnected(state: State, event: ev.PeerDisconnected) -> None:
-    if event.bulk and state.role is Role.LEADER:
-        leading.disconnected(state, event.peer)
-    if event.control and state.role is Role.FOLLOWER and event.peer == state.leader:
-        election.leader_disconnected(state)
-
-
 def _storage_failed(state: State, event: ev.StorageFailed) -> None:
     """Stop voting, acknowledging and leading at once (D5)."""
     if state.role is Role.LEADER:
@@ -370,7 +363,8 @@ _EVENTS: dict[type, Callable[[State, Any], None]] = {
     ev.MembershipRequested: leading.change_members,
     ev.ReadRequested: reads.requested,
     ev.CommitWanted: leading.commit_wanted,
-    ev.PeerDisconnected: _disconnected,
+    ev.PeerDisconnected: hosts.disconnected,
+    ev.HostsWatched: hosts.watched,
 }
 
 #: A failed node answers its own callers, and says nothing to anybody else (D5).

@@ -54,6 +54,8 @@ class Progress:
     matched: Index = NO_INDEX
     flushed: Index = NO_INDEX
     round: int = 0
+    #: The newest round after which it was quiet (quiet.py).
+    quiet_round: int = 0
     sending: bool = False
     probe_at: float | None = None
     empty_probe: bool = False

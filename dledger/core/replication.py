@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from dledger.core import disk, election, lease, membership
+from dledger.core import disk, election, lease, membership, quiet
 from dledger.core.effects import AppendReceived, CommitAdvanced, TruncateAfter
 from dledger.core.messages import AppendEntries, AppendReply, Heartbeat, HeartbeatReply
 from dledger.core.state import State
@@ -53,7 +53,7 @@ def append_received(state: State, message: AppendEntries) -> None:
 def heartbeat_received(state: State, message: Heartbeat) -> None:
     """The leader lives. A stale one learns the newer term from the answer."""
     promise = 0.0
-    answered = 0
+    answered, is_quiet = 0, False
     if message.term >= state.term:
         follow(state, message.sender, message.term)
         _follow_commit(state, message.commit)
@@ -61,10 +61,14 @@ def heartbeat_received(state: State, message: Heartbeat) -> None:
             answered = message.round
             if state.config.lease_reads:
                 promise = lease.promise(state)
+        if message.quiet or state.quiet:
+            is_quiet = quiet.asked(state, message)
     flushed = _acknowledged(state)
     state.send(
         message.sender,
-        HeartbeatReply(state.me, state.term, answered, Index(state.matched), flushed, promise),
+        HeartbeatReply(
+            state.me, state.term, answered, Index(state.matched), flushed, promise, is_quiet
+        ),
     )
 
 

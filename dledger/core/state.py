@@ -154,6 +154,14 @@ class State:
     reads_by_lease: int = field(default=0, metadata=NODE)
     reads_by_index: int = field(default=0, metadata=NODE)
 
+    #: Peers with hosts that watch each other, None: there are no hosts; no heartbeats are expected
+    #: now. As leader: what was the same since when, and the round that asked for silence, 0: none.
+    watched: frozenset[NodeId] | None = field(default=None, metadata=NODE)
+    quiet: bool = field(default=False, metadata=LEADER)
+    calm: tuple[int, ...] | None = field(default=None, metadata=LEADERSHIP)
+    calm_since: float = field(default=0.0, metadata=LEADERSHIP)
+    asked_quiet: int = field(default=0, metadata=LEADERSHIP)
+
     #: A change that is not committed; removed nodes that are told so, until when.
     change: PendingChange | None = field(default=None, metadata=LEADERSHIP)
     leaving: dict[NodeId, float] = field(default_factory=dict, metadata=LEADERSHIP)
@@ -212,9 +220,9 @@ class State:
     def beat(self) -> None:
         """The heartbeat of the timer, and when the next one is due."""
         self.heartbeat_deadline = self.now + self.config.heartbeat_interval
-        self.broadcast()
+        self.broadcast(quiet=self.asked_quiet > 0)
 
-    def broadcast(self) -> None:
+    def broadcast(self, *, quiet: bool = False) -> None:
         """Send one heartbeat to every peer; its round proves leadership from here on.
 
         Reads ask for it as often as they like. It does not put the timer off: what the timer does
@@ -223,7 +231,7 @@ class State:
         self.round += 1
         if self.config.lease_reads:
             self.lease.sent(self.round, self.now, self.config.lease)
-        message = Heartbeat(self.me, self.term, self.commit, self.round)
+        message = Heartbeat(self.me, self.term, self.commit, self.round, quiet)
         for peer in self.peers:
             self.send(peer, message)
 

@@ -158,8 +158,8 @@ class Replica:
             self._look_for_space(now)
         self._handle(ev.MessageReceived(message), now)
 
-    def disk_checked(self, found: ev.DiskChecked, now: float) -> None:
-        """The shell has looked at the disk (disk_watch.py)."""
+    def looked(self, found: ev.DiskChecked | ev.HostsWatched, now: float) -> None:
+        """The shell has looked at the disk (disk_watch.py), or at the other hosts (beats.py)."""
         self._handle(found, now)
 
     def timer(self, now: float) -> None:

@@ -4,7 +4,8 @@
     Link of group b ── Channel 2 ─┼─► Carrier ── TCP, TLS ── Inbound┼─ Channel 2 ── Inbound of b
     Link of group c ── Channel 3 ─┘        (host_links.py)          └─ Channel 3 ── Inbound of c
 
-    CHANNEL head   number 4 | what 1: 0 bytes, 1 it opens, 2 it ends
+    CHANNEL head   number 4 | what 1: 0 bytes, 1 it opens, 2 it ends, 3 a beat: the host is
+                   there, and hears the other one (number 1) or not (0)
     CHANNEL raw    bytes of the channel, at most CHUNK_BYTES_MAX
 
 A channel is a `Transport` to the protocol at each of its ends: it begins with that group's own
@@ -44,7 +45,7 @@ CHANNELS_MAX = 1 << 16
 NUMBER_MAX = (1 << 32) - 1
 #: Collected in one turn and written before it is over: what a socket takes at once, about.
 _BATCH_BYTES_MAX = 256 << 10
-_DATA, _OPEN, _END = range(3)
+_DATA, _OPEN, _END, _BEAT = range(4)
 
 Accept = Callable[[], asyncio.BufferedProtocol]
 
@@ -179,14 +180,15 @@ class Channels:
         owned: Owned,
         accept: Accept | None = None,
         certified: Collection[NodeId] = (),
+        beaten: Callable[[bool], None] = lambda _: None,
     ) -> None:
         """`write`: to the carrier; `accept`: makes the protocol of a channel that the other side
-        opens, None: it opens none.
+        opens, None: it opens none; `beaten`: told of beats, True: this host is heard.
         """
         self.owned, self.certified = owned, certified
         self.certificate: object = None
         self.paused = False
-        self._write, self._accept = write, accept
+        self._write, self._accept, self._beaten = write, accept, beaten
         self._open: dict[int, Channel] = {}
         self._waiting: deque[Channel] = deque()
         self._batch: list[Buffer] = []
@@ -217,7 +219,9 @@ class Channels:
             raise MalformedFrame(f"a frame of type {frame.type} is on a connection of channels")
         number, what = _HEAD.unpack(frame.head)
         channel = self._open.get(number)
-        if what == _OPEN:
+        if what == _BEAT:
+            self._beaten(number == 1)
+        elif what == _OPEN:
             accept = self._accept
             if accept is None or number != self._last + 1 or len(self._open) >= CHANNELS_MAX:
                 raise MalformedFrame(f"channel {number} cannot be opened")
@@ -258,6 +262,10 @@ class Channels:
         batch, self._batch, self._batch_bytes = self._batch, [], 0
         if batch and not self._gone:
             self._write(batch)
+
+    def beat(self, *, hears: bool) -> None:
+        """Say that this host is there, and whether it hears the other one."""
+        self.post(int(hears), _BEAT)
 
     def wait(self, channel: Channel) -> None:
         """It has a queue now: send of it in turns with others."""

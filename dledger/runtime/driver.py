@@ -4,7 +4,7 @@
     timer ────► replica.timer ─────────────────┼─► Replica ──┤
     callers ──► replica.propose / read_index ──┤             └─► SyncThread "log", "hard"
     threads ──► replica.sync_done ─────────────┤                    │
-    DiskCheck ► replica.disk_checked ──────────┘                    │
+    DiskCheck ► replica.looked ────────────────┘                    │
          ▲                                                          │
          └────────────── call_soon_threadsafe ◄─────────────────────┘
 
@@ -25,7 +25,7 @@ from typing import ParamSpec, TypeVar
 from commitlog.files.system import Buffer
 from dledger.config import ENTRY_SIZE_LIMIT, RaftConfig
 from dledger.core.configuration import Change, ChangeKind, Configuration
-from dledger.core.events import DiskChecked
+from dledger.core.events import DiskChecked, HostsWatched
 from dledger.core.messages import Message
 from dledger.core.types import Index, NodeId, Role, Term
 from dledger.errors import DledgerError, EntryTooLarge, MalformedFrame, NodeFailed, NotLeader
@@ -46,7 +46,8 @@ from dledger.runtime.owned import ENDED, Owned
 from dledger.runtime.parts import Parts
 from dledger.runtime.renewal import Renewal
 from dledger.runtime.repair_timer import RepairTimer
-from dledger.runtime.sync_thread import QUEUE_OF, DiskQueue, SyncThread
+from dledger.runtime.shared import disk_queues
+from dledger.runtime.sync_thread import QUEUE_OF, DiskQueue
 from dledger.runtime.transport import Listener, Transport
 from dledger.snapshots.prefix import Prefix
 from dledger.wire.bounds import check_numbers
@@ -134,7 +135,8 @@ class Driver:
 
     async def start(self) -> None:
         """Listen, dial, and take part. Raises OSError when the address is taken."""
-        queues = {name: self._disk_queue(name) for name in set(QUEUE_OF.values())}
+        made = self._parts.host, self.config.node_id, self.owned, self._sync_done, self._clock.now
+        queues = disk_queues(*made)
         self._sync_threads = {kind: queues[name] for kind, name in QUEUE_OF.items()}
         try:
             await self.transport.start()
@@ -146,17 +148,12 @@ class Driver:
         self._repair_timer.fire()
         self._renewal.start()
         self._tell_clocks()
+        if self._parts.host is not None:
+            self._parts.host.join(self.config.group, self.owned, self._looked)
         watch, is_alone = watch_of(self.config, queues), self._parts.host is None
-        calls = self._clock, self._disk_checked, self.start_sync, self.owned
+        calls = self._clock, self._looked, self.start_sync, self.owned
         self._disk_check = DiskCheck(self.config.node_id, watch, *calls, watches_loop=is_alone)
         self._disk_check.start()
-
-    def _disk_queue(self, name: str) -> DiskQueue:
-        host, now = self._parts.host, self._clock.now
-        if host is not None:
-            return host.disk_queue(name, self.owned, self._sync_done, now)
-        thread = f"dledger-{self.config.node_id}-{name}"
-        return SyncThread(thread, self.owned, self._sync_done, now)
 
     async def stop(self) -> None:
         """Stop taking part, let disk work end, and close the storage; idempotent."""
@@ -337,10 +334,10 @@ class Driver:
         if work.kind == "mend":
             self._repair_timer.fire()
 
-    def _disk_checked(self, found: DiskChecked) -> None:
+    def _looked(self, found: DiskChecked | HostsWatched) -> None:
         if self._stopped or self.replica.failure is not None:
             return
-        self.replica.disk_checked(found, self._clock.now())
+        self.replica.looked(found, self._clock.now())
         self._after()
 
     def _tell_clocks(self) -> None:
@@ -392,6 +389,7 @@ class Driver:
         if failure is not None and not self.failed.done():
             _log.critical("%s: %s", self.config.node_id, failure)
             self.failed.set_result(failure)
+            self.transport.cut()
 
     def _noop_body(self, term: Term) -> Buffer:
         return noop_body(NodeId(self.config.node_id), term, self._clock.time_ms())

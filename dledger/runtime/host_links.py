@@ -14,6 +14,7 @@ were alone, and the carrier is tried again after REFUSED_SECONDS.
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Callable
 
 from dledger.config import RaftConfig
@@ -22,6 +23,7 @@ from dledger.core.types import NodeId
 from dledger.errors import PeerRefused
 from dledger.membership.handshake import Dialler, Hello, LinkKind, Member
 from dledger.runtime.channels import CHANNEL_FRAME_BYTES_MAX, Channels
+from dledger.runtime.host_beats import HostBeats
 from dledger.runtime.inbound import Inbound, Side
 from dledger.runtime.link import Link, LinkSettings
 from dledger.runtime.outbound import Outbound
@@ -32,6 +34,8 @@ from dledger.wire.frames import Frame
 #: Between two carriers offered to a node that does not take them. More: it is spared the question;
 #: after it has become a host, its groups are dialled one by one for longer.
 REFUSED_SECONDS = 30.0
+#: In the hello of a carrier, in place of a level of records: it understands beats.
+_KNOWS_BEATS = 1
 
 
 def _vouch(_node: NodeId, _incarnation: int) -> str | None:
@@ -52,6 +56,8 @@ class Carrier(Outbound):
     ) -> None:
         super().__init__(loop, dialler, queue_bytes_max, silence_max)
         self.channels = Channels(self._write, owned)
+        #: Told of its end before the channels are.
+        self.lost: Callable[[], None] = lambda: None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Channels show the certificate that the connection shows."""
@@ -60,6 +66,7 @@ class Carrier(Outbound):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """All channels end with it."""
+        self.lost()
         super().connection_lost(exc)
         self.channels.lost(exc)
 
@@ -80,9 +87,16 @@ class HostLink(Link):
     """Keeps a carrier to one host, from when a group first wants to send there."""
 
     def __init__(
-        self, settings: LinkSettings, me: Member, jitter: Callable[[], float], owned: Owned
+        self,
+        settings: LinkSettings,
+        me: Member,
+        jitter: Callable[[], float],
+        owned: Owned,
+        gone: Callable[[NodeId], None],
     ) -> None:
+        """`gone`: told of the end of a carrier, before its channels are."""
         super().__init__(settings, lambda: me, _vouch, jitter, self._ended)
+        self._gone = gone
         self._owned = owned
         self._waiting: dict[asyncio.Future[Carrier | None], None] = {}
         self._carrier: Carrier | None = None
@@ -103,6 +117,11 @@ class HostLink(Link):
         finally:  # while a host is away, each of its groups gives up every few seconds
             self._waiting.pop(waits, None)
 
+    def beat(self, *, hears: bool) -> None:
+        """Beat on the carrier, if there is one."""
+        if self._carrier is not None:
+            self._carrier.channels.beat(hears=hears)
+
     async def stop(self) -> None:
         """Close the carrier; callers that wait for one are told that there is none."""
         await super().stop()
@@ -116,6 +135,7 @@ class HostLink(Link):
     def _opened(self, _peer: NodeId) -> None:
         assert isinstance(self._outbound, Carrier)
         self._carrier, self._is_refused = self._outbound, False
+        self._carrier.lost = functools.partial(self._gone, self._settings.peer)
         self._tell()
 
     def _ended(self, _peer: NodeId, _link_kind: LinkKind) -> None:
@@ -142,19 +162,28 @@ class HostLinks:
     """All carriers of one host, dialled and accepted. Implements `Carriers` of a group's links."""
 
     def __init__(
-        self, config: RaftConfig, port: PeerPort, jitter: Callable[[], float], owned: Owned
+        self,
+        config: RaftConfig,
+        port: PeerPort,
+        jitter: Callable[[], float],
+        owned: Owned,
+        now: Callable[[], float],
     ) -> None:
         self._config, self._port, self._owned = config, port, owned
         me = NodeId(config.node_id)
-        self._me = Member(CARRIER, CARRIER, me, 0)
+        self._me = Member(CARRIER, CARRIER, me, 0, level=_KNOWS_BEATS)
         self._members = frozenset(map(NodeId, config.peers))
         self._accepted: dict[tuple[NodeId, LinkKind], tuple[Inbound, Channels]] = {}
         secret = None if config.secret is None else config.secret.encode()
         self._links: dict[tuple[NodeId, LinkKind], HostLink] = {}
-        for peer in sorted(self._members - {me}):
+        peers = sorted(self._members - {me})
+        self.beats = HostBeats(config, peers, owned, now, self._beat)
+        for peer in peers:
             for link_kind in LinkKind:
                 settings = LinkSettings.of(config, peer, link_kind, secret, tls=port.tls)
-                self._links[peer, link_kind] = HostLink(settings, self._me, jitter, owned)
+                self._links[peer, link_kind] = HostLink(
+                    settings, self._me, jitter, owned, self.beats.lost
+                )
         port.carriers = self._side
 
     async def connect(self, settings: LinkSettings, outbound: Outbound) -> bool:
@@ -185,9 +214,17 @@ class HostLinks:
 
     async def stop(self) -> None:
         """Close all carriers; every channel ends."""
+        self.beats.stop()
         self.refuse()
         for link in self._links.values():
             await link.stop()
+
+    def _beat(self, peer: NodeId, hears: bool) -> None:
+        """Only to a host that calls us and knows beats: another one does not beat to us either."""
+        accepted = self._accepted.get((peer, LinkKind.CONTROL))
+        hello = None if accepted is None else accepted[0].hello
+        if hello is not None and hello.sender.level >= _KNOWS_BEATS:
+            self._links[peer, LinkKind.CONTROL].beat(hears=hears)
 
     # -- incoming --------------------------------------------------------------------------------
 
@@ -212,6 +249,7 @@ class HostLinks:
             self._owned,
             lambda: self._port.accept_channel(certified),
             certified,
+            lambda hears_us: self.beats.heard(peer, hears_us=hears_us),
         )
         self._accepted[peer, link_kind] = inbound, channels
         if old is not None:
@@ -232,6 +270,7 @@ class HostLinks:
         key = (hello.sender.node_id, hello.link_kind)
         if key in self._accepted and self._accepted[key][0] is inbound:
             _, channels = self._accepted.pop(key)
+            self.beats.lost(hello.sender.node_id)
             channels.lost(None)
 
 

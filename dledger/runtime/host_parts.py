@@ -17,6 +17,7 @@ from dledger.config import RaftConfig
 from dledger.replica.disk_watch import LOOK_SECONDS
 from dledger.runtime.clock import Clock, seeded_jitter
 from dledger.runtime.disk_threads import DiskThreads, SharedDiskQueue
+from dledger.runtime.host_beats import Told
 from dledger.runtime.host_links import HostLinks
 from dledger.runtime.loop_watch import LoopWatch
 from dledger.runtime.owned import ENDED, Owned
@@ -53,11 +54,13 @@ class HostParts:
         """`closed`: told of each group that has closed its files."""
         self._config, self._now = config, clock.now
         self._owned = Owned(self._died)
-        self.closed = closed
+        self._closed = closed
         self.port: PeerPort = PeerPort(
             config, self._owned, shared=True, greeting_max=greeting_max()
         )
-        self.links = HostLinks(config, self.port, seeded_jitter(config.seed), self._owned)
+        self.links = HostLinks(
+            config, self.port, seeded_jitter(config.seed), self._owned, self._now
+        )
         self._threads: dict[str, DiskThreads] = {}
         self._loop_watch = LoopWatch(
             config.node_id, config.disk_stall_ms / 1000, LOOK_SECONDS, self._now
@@ -72,6 +75,7 @@ class HostParts:
             self._threads[name] = DiskThreads(thread, count, self._owned)
         self._loop_watch.start()
         self._come_round()
+        self.links.beats.start()
 
     async def leave(self) -> None:
         """Accept no more, and close the carriers of others: they go on without this host."""
@@ -86,6 +90,15 @@ class HostParts:
         self._loop_watch.stop()
         stops = [threads.stop for threads in self._threads.values()]
         await asyncio.gather(*(asyncio.to_thread(stop, STOP_SECONDS_MAX) for stop in stops))
+
+    def join(self, group: str, owned: Owned, told: Told) -> None:
+        """A group runs here: tell it which hosts are watched."""
+        self.links.beats.join(group, owned, told)
+
+    def closed(self, group: str) -> None:
+        """It runs no more, and its files are closed."""
+        self.links.beats.leave(group)
+        self._closed(group)
 
     def disk_queue(
         self, name: str, owned: Owned, done: Done, now: Callable[[], float]

@@ -148,6 +148,11 @@ class Link:
             self._outbound.abort()
             self._outbound = None
 
+    def cut(self) -> None:
+        """End the connection; it is dialled again."""
+        if self._outbound is not None:
+            self._outbound.abort()
+
     def dial_now(self) -> None:
         """The peer is alive: end the pause before the next attempt."""
         self._wake.set()

@@ -225,6 +225,16 @@ class Transport:
             inbound.close()
         self._inbound.clear()
 
+    def cut(self) -> None:
+        """End all connections at once, if it shares those of a host, which goes on to beat (R30);
+        they are dialled again."""
+        if self._is_alone:
+            return
+        for link in self._links.values():
+            link.cut()
+        for inbound in list(self._inbound.values()):
+            inbound.close()
+
     def send(self, to: NodeId, message: Message) -> None:
         """Queue `message` on the link of its kind, or drop it."""
         if message is not self._encoded[0]:  # one range for several followers is encoded once

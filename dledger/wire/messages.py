@@ -10,7 +10,9 @@
     SNAPSHOT raw  bytes of the state
 
 The heads of the other messages are their fields, in order; a HEARTBEAT_REPLY ends with its promise,
-4, in microseconds, or without one. All integers are big-endian.
+4, in microseconds, or without one. A HEARTBEAT or HEARTBEAT_REPLY of a group that falls silent
+ends with one byte more, 1: hosts that beat understand it (replica/beats.py). All integers are
+big-endian.
 """
 
 from __future__ import annotations
@@ -69,6 +71,8 @@ _HEARTBEAT_REPLY = struct.Struct(">qQqq")
 #: Behind it where the sender promises something: microseconds.
 _PROMISE = struct.Struct(">I")
 _PROMISE_US_MAX = (1 << 32) - 1
+#: Behind a heartbeat or its reply where silence begins.
+_QUIET = b"\1"
 _TIMEOUT_NOW = struct.Struct(">q")
 _READ_REQUEST = struct.Struct(">qQ")
 _READ_REPLY = struct.Struct(">qQq")
@@ -270,13 +274,25 @@ def _decode_disk_report(frame: Frame, sender: NodeId) -> Message:
 def _pack_heartbeat_reply(m: HeartbeatReply) -> bytes:
     head = _HEARTBEAT_REPLY.pack(m.term, m.round, m.matched, m.flushed)
     if not m.promise:
-        return head
+        return head + _QUIET if m.quiet else head
     return head + _PROMISE.pack(min(round(m.promise * 1e6), _PROMISE_US_MAX))
+
+
+def _decode_heartbeat(frame: Frame, sender: NodeId) -> Message:
+    head, size = frame.head, _HEARTBEAT.size
+    if len(head) == size:
+        return Heartbeat(sender, *_HEARTBEAT.unpack(head))
+    if head[size:] != _QUIET:
+        raise MalformedFrame("a heartbeat ends with what is none of it")
+    term, commit, number = _HEARTBEAT.unpack(head[:size])
+    return Heartbeat(sender, term, commit, number, quiet=True)
 
 
 def _decode_heartbeat_reply(frame: Frame, sender: NodeId) -> Message:
     head, size = frame.head, _HEARTBEAT_REPLY.size
     term, answered, matched, flushed = _HEARTBEAT_REPLY.unpack(head[:size])
+    if head[size:] == _QUIET:
+        return HeartbeatReply(sender, term, answered, matched, flushed, quiet=True)
     promise = _PROMISE.unpack(head[size:])[0] / 1e6 if len(head) > size else 0.0
     return HeartbeatReply(sender, term, answered, matched, flushed, promise)
 
@@ -304,7 +320,10 @@ _PACK: dict[type, Callable[[Any], tuple[FrameType, bytes]]] = {
         _KIND_APPEND_REPLY,
         _APPEND_REPLY.pack(m.term, m.success, m.prev_index, m.matched, m.flushed, *m.conflict),
     ),
-    Heartbeat: lambda m: (FrameType.HEARTBEAT, _HEARTBEAT.pack(m.term, m.commit, m.round)),
+    Heartbeat: lambda m: (
+        FrameType.HEARTBEAT,
+        _HEARTBEAT.pack(m.term, m.commit, m.round) + (_QUIET if m.quiet else b""),
+    ),
     HeartbeatReply: lambda m: (FrameType.HEARTBEAT_REPLY, _pack_heartbeat_reply(m)),
     SnapshotReply: lambda m: (
         FrameType.SNAPSHOT_REPLY,
@@ -331,7 +350,7 @@ _UNPACK: dict[FrameType, Callable[[Frame, NodeId], Message]] = {
     FrameType.VOTE_REPLY: _decode_vote_reply,
     FrameType.APPEND: _decode_append,
     FrameType.APPEND_REPLY: _decode_append_reply,
-    FrameType.HEARTBEAT: _plain(Heartbeat, _HEARTBEAT),
+    FrameType.HEARTBEAT: _decode_heartbeat,
     FrameType.HEARTBEAT_REPLY: _decode_heartbeat_reply,
     FrameType.TIMEOUT_NOW: _plain(TimeoutNow, _TIMEOUT_NOW),
     FrameType.RANGE_REQUEST: lambda frame, sender: unpack_range_request(frame.head, sender),

@@ -50,13 +50,16 @@ BUSY: dict[Span, dict[str, Callable[[], Any]]] = {
         "lease": lambda: Lease(given_up=True, sent_at={6: 5.0}),
         "change": lambda: PendingChange(44, N2, removes=True),
         "leaving": lambda: {NodeId("n9"): 9.0},
+        "calm": lambda: (9, 0, 0),
+        "calm_since": lambda: 4.0,
+        "asked_quiet": lambda: 5,
     },
     Span.CANDIDACY: {
         "votes": lambda: {N0: True, N2: False},
         "candidacy_sequence": lambda: 17,
         "appointed": lambda: True,
     },
-    Span.LEADER: {"asked_reads": lambda: {45: 99.0}},
+    Span.LEADER: {"asked_reads": lambda: {45: 99.0}, "quiet": lambda: True},
     Span.TERM: {"matched": lambda: Index(5)},
 }
 

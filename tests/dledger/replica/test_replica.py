@@ -379,7 +379,7 @@ def test_a_leader_whose_disk_hangs_does_not_wait_to_know() -> None:
     leader = net.elect()
     outcomes: list[DledgerError | None] = []
     leader.replica.propose(proposal(outcomes), net.now)
-    leader.replica.disk_checked(DiskChecked(DiskHealth.STALLED, "hangs"), net.now)
+    leader.replica.looked(DiskChecked(DiskHealth.STALLED, "hangs"), net.now)
     step_down(net, leader)
     assert [type(error) for error in outcomes] == [OutcomeUnknown]
 

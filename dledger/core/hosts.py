@@ -1,0 +1,39 @@
+"""The way of a group when a host, or a connection to one, is lost or comes back (R30, L1).
+
+A leader that is gone is replaced soon. Many groups lose theirs in one moment when a host dies: they
+begin within a spread of seconds, else every election waits for all others and none is in time.
+"""
+
+from __future__ import annotations
+
+from dledger.core import election, leading, quiet
+from dledger.core.events import HostsWatched, PeerDisconnected
+from dledger.core.quorum import has_majority
+from dledger.core.state import State
+from dledger.core.types import Role
+
+
+def watched(state: State, event: HostsWatched) -> None:
+    """A host went silent, or is heard again: wake the groups that this concerns."""
+    before, state.watched = state.watched or frozenset(), event.peers
+    if state.role is Role.LEADER:
+        came = event.peers - before
+        enough = has_majority({state.me, *event.peers}, state.quorum)
+        if state.quiet and (not enough or not came.isdisjoint(state.progress)):
+            quiet.wake(state)
+    elif state.role is Role.FOLLOWER and state.leader in before - event.peers:
+        state.quiet = False
+        election.leader_disconnected(state, event.spread)
+
+
+def disconnected(state: State, event: PeerDisconnected) -> None:
+    """Look for a leader soon, if its connection broke; probe a follower again.
+
+    Once only, where its host was lost: the connections of all groups end with that.
+    """
+    if event.bulk and state.role is Role.LEADER:
+        leading.disconnected(state, event.peer)
+    if event.control and state.role is Role.FOLLOWER and event.peer == state.leader:
+        is_known = state.watched is not None and event.peer not in state.watched
+        if not (is_known and state.heard_leader_at == float("-inf")):
+            election.leader_disconnected(state)

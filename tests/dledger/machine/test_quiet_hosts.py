@@ -1,0 +1,97 @@
+"""Groups of real hosts fall silent, and wake for what concerns them (R30)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest_asyncio
+
+from dledger import ReplicatedNode
+from tests.waiting import eventually
+
+from .hosts import Hosts, leader_of
+from .test_host import Adder
+
+Nodes = dict[str, ReplicatedNode[int, int]]
+
+
+@pytest_asyncio.fixture
+async def hosts(tmp_path: Path, new_address: Callable[[], str]) -> AsyncIterator[Hosts]:
+    made = Hosts(tmp_path, new_address)
+    await made.start()
+    yield made
+    await made.close()
+
+
+def sent(nodes: Nodes) -> int:
+    """Messages of the group's rules that its nodes have sent."""
+    return sum(node.log.driver.replica.node._state.round for node in nodes.values())
+
+
+async def all_quiet(nodes: Nodes) -> None:
+    await eventually(
+        lambda: all(node.log.driver.replica.node.is_quiet for node in nodes.values()),
+        "a group whose nodes are all quiet",
+        60,
+    )
+
+
+async def test_a_group_falls_silent_and_wakes_for_commands_and_reads(hosts: Hosts) -> None:
+    machines: list[Adder] = []
+
+    def make() -> Adder:
+        machines.append(Adder())
+        return machines[-1]
+
+    nodes = await hosts.open("a", make)
+    leader = await leader_of(nodes)
+    await leader.propose(2)
+    await all_quiet(nodes)
+    rounds, term = sent(nodes), leader.log.driver.replica.node.term
+    for node, machine in zip(nodes.values(), machines, strict=True):
+        assert await node.read(lambda machine=machine: machine.total) == 2  # type: ignore[misc]
+        assert sent(nodes) > rounds
+        await all_quiet(nodes)
+        rounds = sent(nodes)
+    for node in nodes.values():
+        await node.propose(1)
+    await all_quiet(nodes)
+    assert leader.log.driver.replica.node.term == term
+
+
+async def test_the_groups_of_a_host_that_leaves_are_led_again(hosts: Hosts) -> None:
+    groups = [await hosts.open(name, Adder) for name in ("a", "b", "c")]
+    for nodes in groups:
+        await (await leader_of(nodes)).propose(1)
+        await all_quiet(nodes)
+    gone = (await leader_of(groups[0])).config.node_id
+    await hosts.stop(gone)
+    for nodes in groups:
+        rest = {name: node for name, node in nodes.items() if name != gone}
+        await eventually(
+            lambda rest=rest: {node.leader for node in rest.values()} <= set(rest),  # type: ignore[misc]
+            "a leader among the hosts that are left",
+            60,
+        )
+        await (await leader_of(rest)).propose(1)
+        await all_quiet(rest)
+
+
+async def test_a_node_that_fails_ends_its_connections_while_its_host_goes_on(
+    hosts: Hosts,
+) -> None:
+    nodes = await hosts.open("a", Adder)
+    leader = await leader_of(nodes)
+    await leader.propose(1)
+    await all_quiet(nodes)
+    came = [inbound._transport for inbound in leader.log.driver.transport._inbound.values()]
+    leader.log.driver._died(RuntimeError("a mistake"))
+    assert len(came) == 4
+    assert all(channel is not None and channel.is_closing() for channel in came)
+    rest = {name: node for name, node in nodes.items() if node is not leader}
+    await eventually(
+        lambda: {node.leader for node in rest.values()} <= set(rest),
+        "a leader among the nodes that are left",
+        60,
+    )
