@@ -113,7 +113,7 @@ QUIET = (
     _mutant(
         "a-follower-that-wakes-tells-no-leader",
         "core.quiet",
-        "    if tell and state.leader is not None:\n",
+        "    if state.leader is not None:\n",
         "    if False:\n",
         _TESTS + "test_a_follower_that_is_asked_for_a_vote_wakes_its_leader_and_refuses",
     ),

@@ -22,6 +22,8 @@ def watched(state: State, event: HostsWatched) -> None:
         if state.quiet and (not enough or not came.isdisjoint(state.progress)):
             quiet.wake(state)
     elif state.role is Role.FOLLOWER and state.leader in before - event.peers:
+        if state.quiet:  # it lives perhaps, and its host has not noticed
+            quiet.tell(state)
         state.quiet = False
         election.leader_disconnected(state, event.spread)
 

@@ -62,9 +62,11 @@ def settle(state: State) -> None:
 
 
 def answered(state: State, reply: msg.HeartbeatReply) -> None:
-    """A follower has answered a heartbeat."""
-    if state.asked_quiet and reply.quiet:
-        progress = state.progress[reply.sender]
+    """A follower has answered a heartbeat, or woken again."""
+    progress = state.progress[reply.sender]
+    if not reply.quiet:
+        progress.quiet_round = 0
+    elif state.asked_quiet:
         progress.quiet_round = max(progress.quiet_round, reply.round)
         settle(state)
 
@@ -141,15 +143,16 @@ def stir(state: State, event: ev.Event) -> None:
         _peer_disconnected(state, event)
     elif isinstance(event, ev.MessageReceived):
         if not _is_echo(state, event.message):
-            wake(state, tell=event.message.sender != state.leader)
+            wake(state)
     elif not (isinstance(event, ev.DiskChecked) and event.health is state.disk.health):
         wake(state)
 
 
-def wake(state: State, *, tell: bool = True) -> None:
+def wake(state: State) -> None:
     """Go on as if leader and followers had been heard just now: they had not to speak meanwhile.
 
-    A follower will `tell` its leader, whose heartbeats it counts on from now on.
+    A follower tells its leader, whose heartbeats it counts on from now on: also where a message of
+    the leader woke it, which may be an old one.
     """
     state.quiet = False
     if state.role is Role.LEADER:
@@ -161,7 +164,12 @@ def wake(state: State, *, tell: bool = True) -> None:
         return
     state.heard_leader_at = state.now
     state.reset_election_deadline()
-    if tell and state.leader is not None:
+    tell(state)
+
+
+def tell(state: State) -> None:
+    """As a follower: say to the leader that this node is not quiet, and counts on heartbeats."""
+    if state.leader is not None:
         here = min(state.flushed, state.matched) if membership.may_promise(state) else NO_INDEX
         state.send(state.leader, msg.HeartbeatReply(state.me, state.term, 0, state.matched, here))
 
