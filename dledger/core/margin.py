@@ -50,9 +50,15 @@ def deciding(state: State) -> tuple[Configuration, ...]:
 def troubles(state: State) -> dict[NodeId, str]:
     """Members that this leader does not count on, each with the reason.
 
-    A removed member gets no messages any more, so its state is not known.
+    A removed member gets no messages any more, so its state is not known. A quiet one whose host is
+    watched need not answer (quiet.py).
     """
-    found = {peer: why for peer, p in state.progress.items() if (why := _trouble(state, p))}
+    may_be_silent = state.watched or () if state.quiet else ()
+    found = {
+        peer: why
+        for peer, p in state.progress.items()
+        if peer not in may_be_silent and (why := _trouble(state, p))
+    }
     named = {name for group in deciding(state) for name in group.names}
     found |= dict.fromkeys(named - set(state.progress) - {state.me}, "is being removed")
     if state.disk.health in _TAKES_NO_LOG:

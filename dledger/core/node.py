@@ -212,8 +212,9 @@ class RaftNode:
         return self._state.reads_by_lease, self._state.reads_by_index
 
     def live_leader(self) -> NodeId | None:
-        """The leader, if it was heard within the lease, as of the last event."""
-        return self._state.leader if self._state.leader_is_alive() else None
+        """The leader, if it was heard within the lease or need not speak, as of the last event."""
+        state = self._state
+        return state.leader if state.quiet or state.leader_is_alive() else None
 
     @property
     def config(self) -> CoreConfig:
