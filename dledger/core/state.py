@@ -231,9 +231,11 @@ class State:
         self.round += 1
         if self.config.lease_reads:
             self.lease.sent(self.round, self.now, self.config.lease)
-        message = Heartbeat(self.me, self.term, self.commit, self.round, quiet)
-        for peer in self.peers:
-            self.send(peer, message)
+        message = Heartbeat(self.me, self.term, self.commit, self.round)
+        asks = Heartbeat(self.me, self.term, self.commit, self.round, quiet=True)
+        watched = self.watched if quiet and self.watched else ()
+        for peer in self.peers:  # an older release does not know what `quiet` is
+            self.send(peer, asks if peer in watched else message)
 
     def changed(self) -> None:
         """Tell the driver that role, term or leader changed."""
