@@ -4,7 +4,8 @@
     every interval    look: who has beaten within `limit`, and says that it hears us?
 
 Both ways, because a leader that hears nobody steps down, while its followers hear its host still.
-A host that slept itself, or was too busy to read, has heard nobody: nobody is lost for that.
+A host that slept itself, or was too busy to read, has heard nobody: nobody is lost for that. One
+that is late with every look misses who is gone after as many looks as one that is in time.
 
 Pure: the shell sends, and tells the groups when `look` has found something else (core/quiet.py).
 """
@@ -53,8 +54,9 @@ class Beats:
         """Has anything changed since the last look?"""
         late = now - self._looked_at
         if late < 0 or late > _LATE * self.interval:
-            for peer in self.watched:
-                self._heard_at[peer] = now
+            for peer in self.watched:  # the time that it slept is not counted, what it was awake is
+                heard_at = self._heard_at[peer] + late - self.interval
+                self._heard_at[peer] = min(now, heard_at)
         self._looked_at = now
         before = self.watched
         self.watched = frozenset(peer for peer in self._hears_us if self.hears(peer, now))

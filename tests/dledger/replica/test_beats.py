@@ -54,6 +54,15 @@ def test_who_slept_has_lost_nobody_by_that() -> None:
     assert not beats.watched
 
 
+def test_a_host_that_is_always_late_misses_who_is_gone_all_the_same() -> None:
+    """Its loop is busy with its groups, and every look is late."""
+    beats = beaten()
+    for step in range(1, 10):
+        beats.heard(N1, 0.1 + 0.3 * step, hears_us=True)
+        beats.look(0.1 + 0.3 * step)
+    assert beats.watched == {N1}
+
+
 def test_a_stranger_is_not_watched() -> None:
     beats = beaten()
     beats.heard(NodeId("n9"), 0.1, hears_us=True)
