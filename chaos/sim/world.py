@@ -244,8 +244,11 @@ class World:
             self.clocks.stop()
         self.nemesis.heal_all()
         committed, limit = len(self.watch.committed), self.scheduler.now + LIVENESS_MAX
+        asked = self.environment.asked
         self.scheduler.run_until(self.scheduler.now + 2.0)
         while len(self.watch.committed) == committed and self.scheduler.now < limit:
+            if self.environment.asked == asked:  # with --quiescence clients pause for longer
+                limit = self.scheduler.now + LIVENESS_MAX
             self.scheduler.run_until(self.scheduler.now + STEP)
         if len(self.watch.committed) == committed:
             self.watch.violation("liveness", f"nothing is committed any more: {self._picture()}")
