@@ -253,6 +253,7 @@ class HostLinks:
         )
         self._accepted[peer, link_kind] = inbound, channels
         if old is not None:
+            self.beats.lost(peer)
             old[1].lost(None)
             old[0].close()
         self._links[peer, link_kind].dial_now()
