@@ -11,6 +11,7 @@
     load_seconds    one group under load (default 3; 0: none)
     window          commands in flight (default 64)
     body_size       bytes of one (default 1024)
+    quiescence      1: idle groups fall silent (default 0)
     folder          where to work
 
 Reported: a row for each count, the sum of the three hosts. Bars at 1,000 groups: at most 0.10 of a
@@ -26,6 +27,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +56,7 @@ class GroupsOptions:
     load_seconds: float = 3.0
     window: int = 64
     body_size: int = 1024
+    quiescence: int = 0
 
     @classmethod
     def smoke(cls, folder: Path) -> GroupsOptions:
@@ -69,13 +72,15 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
     rows = []
     for count in given.counts:
         scratch = tempfile.TemporaryDirectory(prefix="groups-bench-", dir=given.folder or None)
-        with scratch as name, group(Path(name), _command) as hosts:
+        command = partial(_command, bool(given.quiescence))
+        with scratch as name, group(Path(name), command) as hosts:
             rows.append(measure(hosts, count, given))
     return {"bench": "groups", "options": asdict(given), "rows": rows, "bars": judge(rows)}
 
 
-def _command(config: dict[str, Any]) -> Sequence[str]:
-    return [sys.executable, "-m", "cluster.bench.groups_node", json.dumps(config | _FILES)]
+def _command(quiescence: bool, config: dict[str, Any]) -> Sequence[str]:
+    given = config | _FILES | {"quiescence": quiescence}
+    return [sys.executable, "-m", "cluster.bench.groups_node", json.dumps(given)]
 
 
 def measure(hosts: list[Node], count: int, given: GroupsOptions) -> dict[str, Any]:

@@ -82,10 +82,10 @@ def _status() -> dict[str, str]:
     return dict(line.split(":", 1) for line in lines)
 
 
-async def main(config: RaftConfig) -> None:
+async def main(config: RaftConfig, *, quiescence: bool) -> None:
     """Answer each line of the parent with one, until it says stop or is gone."""
     loop = asyncio.get_running_loop()
-    async with Host(config) as host:
+    async with Host(config, quiescence=quiescence) as host:
         groups = Groups(host)
         print("{}", flush=True)
         while line := await loop.run_in_executor(None, sys.stdin.readline):
@@ -103,4 +103,5 @@ async def main(config: RaftConfig) -> None:
 if __name__ == "__main__":
     given = json.loads(sys.argv[1])
     given["peers"] = {name: tuple(place) for name, place in given["peers"].items()}
-    run(main(RaftConfig(**given)))
+    quiescence = given.pop("quiescence")
+    run(main(RaftConfig(**given), quiescence=quiescence))

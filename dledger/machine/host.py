@@ -42,14 +42,21 @@ class Host(Lifetime):
     """`async with` listens and, at the end, closes every group that is open."""
 
     def __init__(
-        self, config: RaftConfig, *, files: FileSystem = OS_FILES, clock: Clock | None = None
+        self,
+        config: RaftConfig,
+        *,
+        quiescence: bool = False,
+        files: FileSystem = OS_FILES,
+        clock: Clock | None = None,
     ) -> None:
         """`config`: of every group here, but for its name and its folder.
 
         `config.peers` are the hosts, `config.data_dir` is where each group has a folder of its
-        name; `config.group` is not used. Raises ValueError.
+        name; `config.group` is not used. `quiescence`: groups without traffic send no heartbeats,
+        as far as the hosts of their other nodes have it on, too. Raises ValueError.
         """
         config.validate()
+        self._quiescence = quiescence
         self.config, self._files = config, files
         self._clock = clock or clock_for(config)
         self._parts: HostParts | None = None
@@ -59,7 +66,7 @@ class Host(Lifetime):
     async def start(self) -> None:
         """Listen, and start the threads. Raises OSError when the address is taken."""
         assert self._parts is None, "a Host is started once"
-        parts = HostParts(self.config, self._clock, self._group_closed)
+        parts = HostParts(self.config, self._clock, self._group_closed, quiescence=self._quiescence)
         await parts.start()
         self._parts = parts
 

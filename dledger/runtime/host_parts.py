@@ -50,8 +50,18 @@ def greeting_max() -> int:
 class HostParts:
     """Shared by the groups of one host; made and used on its event loop."""
 
-    def __init__(self, config: RaftConfig, clock: Clock, closed: Callable[[str], None]) -> None:
-        """`closed`: told of each group that has closed its files."""
+    def __init__(
+        self,
+        config: RaftConfig,
+        clock: Clock,
+        closed: Callable[[str], None],
+        *,
+        quiescence: bool,
+    ) -> None:
+        """`closed`: told of each group that has closed its files. `quiescence`: beat to other
+        hosts, and tell groups of them, so that they may fall silent (R30).
+        """
+        self._quiescence = quiescence
         self._config, self._now = config, clock.now
         self._owned = Owned(self._died)
         self._closed = closed
@@ -75,7 +85,8 @@ class HostParts:
             self._threads[name] = DiskThreads(thread, count, self._owned)
         self._loop_watch.start()
         self._come_round()
-        self.links.beats.start()
+        if self._quiescence:
+            self.links.beats.start()
 
     async def leave(self) -> None:
         """Accept no more, and close the carriers of others: they go on without this host."""
@@ -92,8 +103,9 @@ class HostParts:
         await asyncio.gather(*(asyncio.to_thread(stop, STOP_SECONDS_MAX) for stop in stops))
 
     def join(self, group: str, owned: Owned, told: Told) -> None:
-        """A group runs here: tell it which hosts are watched."""
-        self.links.beats.join(group, owned, told)
+        """A group runs here: tell it which hosts are watched, if it may fall silent."""
+        if self._quiescence:
+            self.links.beats.join(group, owned, told)
 
     def closed(self, group: str) -> None:
         """It runs no more, and its files are closed."""

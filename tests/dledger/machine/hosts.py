@@ -20,14 +20,19 @@ R = TypeVar("R")
 class Hosts:
     """Hosts n0, n1, n2; each can be stopped and started again on its folder."""
 
-    def __init__(self, folder: Path, address: Callable[[], str]) -> None:
+    def __init__(
+        self, folder: Path, address: Callable[[], str], *, quiescence: bool = False
+    ) -> None:
+        self.quiescence = quiescence
         self.configs: dict[str, RaftConfig] = Group(folder, address).configs
         self.hosts: dict[str, Host] = {}
 
     async def start(self, *names: str) -> None:
         """Start these hosts without groups, all when none is named."""
         for name in names or self.configs:
-            self.hosts[name] = Host(self.configs[name], clock=LoopClock())
+            self.hosts[name] = Host(
+                self.configs[name], quiescence=self.quiescence, clock=LoopClock()
+            )
             await self.hosts[name].start()
 
     async def open(

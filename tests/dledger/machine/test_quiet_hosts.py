@@ -18,7 +18,7 @@ Nodes = dict[str, ReplicatedNode[int, int]]
 
 @pytest_asyncio.fixture
 async def hosts(tmp_path: Path, new_address: Callable[[], str]) -> AsyncIterator[Hosts]:
-    made = Hosts(tmp_path, new_address)
+    made = Hosts(tmp_path, new_address, quiescence=True)
     await made.start()
     yield made
     await made.close()
@@ -95,3 +95,26 @@ async def test_a_node_that_fails_ends_its_connections_while_its_host_goes_on(
         "a leader among the nodes that are left",
         60,
     )
+
+
+async def test_groups_of_hosts_without_quiescence_keep_their_heartbeats(
+    tmp_path: Path, new_address: Callable[[], str]
+) -> None:
+    """As delivered; also where one host of three has it on."""
+    mixed = Hosts(tmp_path, new_address)
+    mixed.quiescence = True
+    await mixed.start("n0")
+    mixed.quiescence = False
+    await mixed.start("n1", "n2")
+    try:
+        nodes = await mixed.open("a", Adder)
+        leader = await leader_of(nodes)
+        await leader.propose(2)
+        quiet_after = leader.log.driver.replica.node._state.config.quiet_after
+        begun = sent(nodes)
+        interval = leader.log.driver.replica.node._state.config.heartbeat_interval
+        rounds = round(3 * quiet_after / interval)
+        await eventually(lambda: sent(nodes) > begun + rounds, "heartbeats of an idle group", 60)
+        assert not any(node.log.driver.replica.node.is_quiet for node in nodes.values())
+    finally:
+        await mixed.close()
