@@ -12,6 +12,7 @@ Requesters older than version 401 get the addresses' keys without quotes and no
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,8 @@ from cluster.protocol.json_body import MessageQueue, dump, read_answer
 PERM_INHERIT = 1
 PERM_WRITE = 2
 PERM_READ = 4
+
+_DIGITS = re.compile(r"(\d+)")
 
 LEADER_ID = 0
 """The broker id under which clients look for the leader."""
@@ -74,6 +77,11 @@ class BrokerData:
     def leader(self) -> str | None:
         """The address under id 0."""
         return self.addresses.get(LEADER_ID)
+
+    @property
+    def nodes(self) -> list[str]:
+        """The address of each node once, by host and port as numbers: 10.0.0.9 before 10.0.0.10."""
+        return sorted(set(self.addresses.values()), key=_as_numbers)
 
     def to_json(self, requester_version: int = VERSION_STANDARD_JSON) -> dict[str, Any]:
         """RocketMQ's bean for a requester of that version, keys in alphabetical order."""
@@ -192,3 +200,8 @@ def decode_cluster_info(body: bytes) -> dict[str, BrokerData]:
         return {name: BrokerData.from_json(item) for name, item in bean["brokerAddrTable"].items()}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RemoteProtocolError(f"the cluster overview lacks something: {error!r}") from error
+
+
+def _as_numbers(address: str) -> list[tuple[int, str]]:
+    """A key in whose order each run of digits counts as a number."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in _DIGITS.split(address)]

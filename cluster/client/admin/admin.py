@@ -278,11 +278,11 @@ class Admin:
         return list(states.values())
 
     async def _replicas(self, broker_name: str) -> list[str]:
-        """Client addresses of a group. Raises NotConnected if no node has registered its name."""
+        """Client addresses of a group, in order. Raises NotConnected if no node has its name."""
         known = (await self._instance.routes.cluster()).get(broker_name)
         if known is None:
             raise NotConnected(f"no broker {broker_name} is registered; dledger status shows them")
-        return sorted(set(known.addresses.values()))
+        return known.nodes
 
     async def _one(self, address: str, code: int, request: object) -> dict[str, Any]:
         """One replica's own answer."""
@@ -298,7 +298,7 @@ class Admin:
         brokers = await self._instance.routes.cluster()
         moved = []
         for number, name in enumerate(sorted(brokers)):
-            replicas = sorted(set(brokers[name].addresses.values()))
+            replicas = brokers[name].nodes
             target = replicas[number % len(replicas)]
             moved.append(await self.transfer_leader(name, target))
         return moved

@@ -116,7 +116,7 @@ async def describe_topic(source: Source, values: Values) -> dict[str, Any]:
                 "broker": data.broker_name,
                 "cluster": data.cluster,
                 "leader": data.leader,
-                "addresses": sorted(set(data.addresses.values())),
+                "addresses": data.nodes,
             }
             for data in route.brokers
         ],

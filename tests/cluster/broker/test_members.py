@@ -112,7 +112,7 @@ async def test_what_cannot_be_is_refused_with_the_reason(make_brokers: MakeBroke
         assert wrong.code == 29
         assert "add, add-learner, remove, readmit" in (wrong.remark or "")
         same = await asked(client, "readmit", "n1")
-        assert "has not come back in another life" in (same.remark or "")
+        assert "has not come back as another incarnation" in (same.remark or "")
 
 
 async def test_a_change_lets_go_first_what_was_collected_in_this_turn(

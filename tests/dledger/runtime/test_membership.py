@@ -125,7 +125,7 @@ async def test_a_wiped_node_is_counted_only_after_it_was_readmitted(group: Group
         assert standing[name] in (Standing.RETURNING, Standing.VOTER)
         await until(lambda: voters(wiped) == {"n0", "n1", "n2"})
         assert (await wiped.read(index)).body == b"kept"
-        with pytest.raises(MembershipRefused, match="has not come back in another life"):
+        with pytest.raises(MembershipRefused, match="has not come back as another incarnation"):
             await leader.readmit_member(name)
 
 
