@@ -165,25 +165,25 @@ async def clog(stage: Stage) -> str:
 
 
 async def latency(stage: Stage) -> str:
-    """Kind 18: delays each piece by 5, 20 or 80 ms and as much jitter."""
+    """Kind 23: delays each chunk by 5, 20 or 80 ms, and by a random part of that once more."""
     mean = stage.random.choice((0.005, 0.02, 0.08))
     return await _shaped(stage, Shape(latency=mean, jitter=mean), "delayed")
 
 
 async def bandwidth(stage: Stage) -> str:
-    """Caps links between nodes at 50 or 500 KB/s."""
+    """Caps each direction of the node's connections to other nodes at 50 or 500 KB/s."""
     rate = stage.random.choice((50e3, 500e3))
     return await _shaped(stage, Shape(bandwidth=rate), "capped bytes", kinds=("peer",))
 
 
 async def slices(stage: Stage) -> str:
-    """Cuts the bytes into pieces of 1, 7 or 100 bytes."""
+    """Passes up to 200 pieces of 1, 7 or 100 bytes of a chunk 0.5 ms apart, then its rest."""
     size = stage.random.choice((1, 7, 100))
     return await _shaped(stage, Shape(slice_size=size, slice_delay=0.0005), "slices")
 
 
 async def loss(stage: Stage) -> str:
-    """Holds 2 or 10 % of the pieces back for 200 ms, as a lost packet does."""
+    """Holds 2 or 10 % of the chunks, and all behind them, back for 200 ms, as lost packets do."""
     return await _shaped(stage, Shape(loss=stage.random.choice((0.02, 0.1))), "lost packets")
 
 

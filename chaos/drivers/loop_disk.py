@@ -96,7 +96,7 @@ class LoopDisk:
         (self.mount_point / "lost+found").rmdir()
 
     def mount(self) -> None:
-        """Mounts the image. Raises an error when `mount` fails; needs root."""
+        """Mounts the image through a loop device; needs root. Raises OSError if `mount` fails."""
         run_tool("mount", "-o", "loop", str(self.image), str(self.mount_point))
         self.mounted = True
 

@@ -56,7 +56,7 @@ class Patch:
     whole: bool = False
 
     def apply(self) -> None:
-        """Writes the damaged bytes into the file."""
+        """Writes the damaged bytes at their place. Raises OSError, also if the file is gone."""
         self._write(self.after)
 
     def undo(self) -> bool:

@@ -45,7 +45,7 @@ def why_not() -> str:
 
 
 def compiler() -> str | None:
-    """Path of the first C compiler on PATH, or None."""
+    """Path of cc, gcc or clang, the first of these that PATH has; None without one."""
     return next((found for name in _COMPILERS if (found := shutil.which(name))), None)
 
 

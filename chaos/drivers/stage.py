@@ -70,7 +70,7 @@ class Paused(Protocol):
 
     @property
     def name(self) -> str:
-        """The member that is paused, as reports name it."""
+        """The client as reports name it: "client 2.1" is the third, after one that vanished."""
 
     def held_back(self) -> int:
         """How many operations were not begun so far."""
@@ -180,7 +180,7 @@ class Stage:
                 await asyncio.sleep(POLL_SECONDS)
 
     def running(self, node: str) -> bool:
-        """True if the node's process runs."""
+        """True if the node's process lives, be it paused, failed or not ready yet."""
         return self.arena.cluster.is_running(node)
 
     async def up_again(self, node: str) -> float:

@@ -33,7 +33,7 @@ def keeps_a_majority(course: Fault) -> Fault:
 
 
 def on(stage: Stage, node: str, seconds: float) -> Stage:
-    """The same stage with one target and a duration in seconds."""
+    """A copy of the stage for one node and so many seconds; random and notes are shared."""
     return replace(stage, nodes=[node], seconds=seconds)
 
 
@@ -46,7 +46,7 @@ async def roles(stage: Stage) -> tuple[str, list[str]]:
 
 
 async def all_back(stage: Stage) -> None:
-    """Waits until each target runs and serves again. Raises NotUpAgain."""
+    """Starts targets that ended or failed, one by one, until each serves. Raises NotUpAgain."""
     for node in stage.nodes:
         await stage.up_again(node)
 
@@ -75,7 +75,7 @@ async def elect(stage: Stage, voter: str, voted: Callable[[], bool]) -> str:
 
 
 async def hand_over(stage: Stage, leader: str, to: str) -> None:
-    """Asks the leader to give the lead to `to`; returns before it has."""
+    """Asks the leader to hand over to `to`; waits for its answer, at most 5 s, and ignores it."""
     await ask(stage, leader, transfer=to)
     node_hooks.forget(stage.folder(leader))
 
@@ -92,7 +92,7 @@ def paused(stage: Stage, node: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def cut_off(stage: Stage, node: str) -> Iterator[links.Seen]:
-    """Freezes all links of the node within the block; yields the count of bytes held back."""
+    """Drops all bytes to and from the node within the block; yields the effects on its links."""
     chosen = list(stage.arena.mesh.of(node))
     with links.healed(chosen) as seen:
         for link in chosen:

@@ -86,7 +86,7 @@ class ClientProcess:
 
     @property
     def name(self) -> str:
-        """Name in the history; a new one after each unknown outcome."""
+        """Name in the history; a new one after each send or commit of unknown outcome."""
         return f"{self._base}_{self._retired}" if self._retired else self._base
 
     async def grant(self, wish: Wish, producer: Producer | None) -> None:

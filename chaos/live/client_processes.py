@@ -80,11 +80,11 @@ class PausedMember:
         member.awake.clear()
 
     def held_back(self) -> int:
-        """Messages that came during the pause and were not handed on."""
+        """Operations that did not begin in this pause; those that waited before it count, too."""
         return self._member.held_back - self._before
 
     def resume(self) -> None:
-        """Ends this pause; the member goes on when no other pause is left."""
+        """Ends this pause; the client goes on when no other pause of it is left. Call it once."""
         self._member.pauses -= 1
         if not self._member.pauses:
             self._member.awake.set()

@@ -35,7 +35,7 @@ CONNECT_SECONDS_MAX = 5.0
 
 
 class Mode(enum.Enum):
-    """Bytes pass, wait (FREEZE), or are taken and thrown away (DROP)."""
+    """Bytes of one direction pass, wait (FREEZE), or are read and thrown away (DROP)."""
 
     PASS = "pass"
     FREEZE = "freeze"
@@ -326,6 +326,6 @@ class LinkMesh:
             link.drop()
 
     def heal(self) -> None:
-        """Lets bytes pass on all links again."""
+        """Ends cuts, modes and shapes of all links; closes connections that lost bytes."""
         for link in self.links.values():
             link.heal()

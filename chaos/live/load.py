@@ -35,7 +35,7 @@ class HasPosition(Protocol):
 
     @property
     def position(self) -> int:
-        """Physical offset of the message."""
+        """Byte address of the message in the log, or that of its batch."""
 
 
 class Send(Protocol):

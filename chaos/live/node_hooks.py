@@ -38,11 +38,11 @@ class SkewedClock:
         self._wall_ms = 0
 
     def now(self) -> float:
-        """Monotonic seconds at the skewed rate."""
+        """Monotonic seconds, with all jumps ahead, at the rate that `skew` set."""
         return self._base + (time.monotonic() - self._real) * self._rate
 
     def time_ms(self) -> int:
-        """Milliseconds since the epoch, shifted by the skew."""
+        """Milliseconds since 1970, shifted by the last `wall_ms` and by no other skew."""
         return time.time_ns() // 1_000_000 + self._wall_ms
 
     def skew(self, skip: float = 0.0, rate: float = 1.0, wall_ms: int = 0) -> None:

@@ -44,14 +44,14 @@ class HookedNode(BrokerNode):
         self._trace: node_trace.NodeTrace | None = None
 
     async def start(self) -> None:
-        """Starts the node, and the watch for requests of the judge."""
+        """Obeys a request that waits already, begins to watch for others, then starts the node."""
         if self._wishes is not None:
             self._look(self._wishes)  # a failpoint of the start itself
             self._watching = asyncio.ensure_future(self._watch(self._wishes))
         await super().start()
 
     async def close(self) -> None:
-        """Ends the watch, then closes the node."""
+        """Cancels the watch and a sweep under way, then closes the node."""
         if self._watching is not None:
             self._watching.cancel()
         if self._sweeping is not None:

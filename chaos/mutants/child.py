@@ -54,7 +54,7 @@ class Judgement:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the mutant that the first argument names; returns the exit code."""
+    """Judges the mutant of this name, prints the `Judgement`, returns 0. Raises SystemExit."""
     end_with_parent()
     mutant = find(arguments[0])
     began = time.monotonic()
@@ -116,7 +116,7 @@ class Failures:
         self.broken = ""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Counts the tests that ran, and notes each failure's text."""
+        """Counts tests that ran; keeps the ids of failed ones, or the first reason for `broken`."""
         self.ran += report.when == "call" and not report.skipped
         if not report.failed:
             return

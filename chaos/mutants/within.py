@@ -42,7 +42,7 @@ def run_within(mutant: str, words: list[str]) -> subprocess.CompletedProcess[str
 
 
 def main() -> None:
-    """Takes the named rule out, then runs the command in this process."""
+    """Takes the named rule out, then runs the command in this process; exits as that does."""
     end_with_parent()
     name, *words = sys.argv[1:]
     try:

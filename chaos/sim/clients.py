@@ -33,10 +33,10 @@ class Service(Protocol):
     """The requests that a client can make of a node. A node that is down never calls back."""
 
     def append(self, producer: int, sequence: int, count: int, reply: AppendReply) -> None:
-        """Sends `count` values of a producer, numbered from `sequence`; `reply` has the outcome."""
+        """Appends a producer's next `count` values from `sequence` on; `reply` gets the outcome."""
 
     def read(self, reply: ReadReply) -> None:
-        """Reads all values at one point of the order; `reply` has them or the error."""
+        """Asks for the log's end; `reply` gets it and the last value before it, or the error."""
 
 
 class ClientEnvironment:

@@ -67,7 +67,7 @@ class Clocks:
         self._stopped = False
 
     def begin(self) -> None:
-        """Schedules the first change of a clock."""
+        """Schedules the first change, within CHANGE_GAP_MAX seconds; each schedules the next."""
         self._again()
 
     def stop(self) -> None:

@@ -67,17 +67,17 @@ class SimFile:
     allocated = property(lambda self: self.size)
 
     def allocate(self, end: int) -> None:  # space is asked for when a file is made
-        """No blocks are counted: space is asked for when a file is made."""
+        """Has no effect: a file has space for all its bytes from its making on."""
 
     def allocate_range(self, begin: int, end: int) -> None:
-        """No blocks are counted: space is asked for when a file is made."""
+        """Has no effect: a file has space for all its bytes from its making on."""
 
     def next_data(self, position: int) -> tuple[int, int]:
         """As `File.next_data`; virtual files have no holes."""
         return min(position, self.size), self.size
 
     def pwrite(self, data: Buffer, position: int) -> None:
-        """As `File.pwrite`: seen at once, lost in a power cut until synced."""
+        """As `File.pwrite`: seen at once, but not safe from a power cut until synced."""
         disk = self._disk
         if not self._writable:
             raise OSError(errno.EBADF, "virtual disk: opened for reading", str(self._path))
@@ -110,7 +110,7 @@ class SimFile:
         return self._view[position : position + size]
 
     def datasync(self) -> None:
-        """Makes the file's bytes durable; the disk may fail or lie here."""
+        """Makes writes durable that were made before the sync began; the disk may fail or lie."""
         self._disk.sync_inode(self._inode, self._name)
 
     def close(self) -> None:
@@ -228,7 +228,7 @@ class SimDisk:
         )
 
     def tripped(self, name: str) -> None:
-        """Raises PowerCut when the fuse has burnt, else the disk error that was planned."""
+        """Raises PowerCut if the fuse has blown, else OSError (EIO), as `fail` planned."""
         if self.operations >= self._fuse:
             raise PowerCut
         raise OSError(errno.EIO, "virtual disk: input/output error", name)
@@ -244,11 +244,11 @@ class SimDisk:
         self._barrier = (barrier, self.writes)
 
     def end_task(self) -> None:
-        """Ends the work of a thread; syncs no longer wait for its barrier."""
+        """The sync task has ended: syncs cover all writes so far again."""
         self._barrier = None
 
     def sync_inode(self, inode: Inode, name: str) -> None:
-        """Moves pending writes of a file to the durable bytes, or fails as planned."""
+        """Makes writes up to the barrier durable. A failed sync (EIO) gives up all pending ones."""
         self.operations += 1
         if self.operations >= self.trip:
             if self.operations < self._fuse:
@@ -284,7 +284,7 @@ class SimDisk:
     def create(
         self, path: Path, size: int, *, staging: Path, zeros: bool = False, durable: bool = True
     ) -> SimFile:
-        """As `FileSystem.create`; the name is durable only after the folder's sync."""
+        """As `FileSystem.create`; each step may meet a fault. Raises ENOSPC, EFBIG, EIO."""
         name = str(path)
         if name in self.names.seen:
             raise FileExistsError(errno.EEXIST, "the file exists", name)
@@ -305,7 +305,7 @@ class SimDisk:
         return SimFile(self, path, inode, writable=True)
 
     def write_atomic(self, path: Path, data: bytes, *, staging: Path | None = None) -> None:
-        """As `FileSystem.write_atomic`, with a possible power cut at each step."""
+        """As `FileSystem.write_atomic`; each step may meet a fault. Raises ENOSPC, EFBIG, EIO."""
         home = path.parent
         folder = staging or home
         temporary = folder / f"{path.name}.tmp"
@@ -336,7 +336,7 @@ class SimDisk:
         return len(self._inode(path).data)
 
     def modified_at(self, path: Path) -> float:
-        """Virtual seconds of the last write."""
+        """Virtual seconds of the last write, or of the file's making if there was none."""
         return self._inode(path).modified_at
 
     def folders(self, path: Path) -> list[str]:
@@ -344,7 +344,7 @@ class SimDisk:
         return [name for name in self.list(path) if self.is_dir(path / name)]
 
     def file_sizes(self, path: Path) -> dict[str, int]:
-        """Name to bytes of the files in the folder, sorted."""
+        """Size in bytes of each file in the folder, by sorted name."""
         names = [name for name in self.list(path) if not self.is_dir(path / name)]
         return {name: self.file_size(path / name) for name in names}
 
@@ -360,7 +360,7 @@ class SimDisk:
             name = parent(name)
 
     def remove(self, path: Path) -> None:
-        """Removes the name; a power cut before the folder's sync brings it back."""
+        """Removes the name; a power cut before the folder's sync may bring it back."""
         self._inode(path)
         self._change(NameChange(str(path), None))
 
@@ -371,11 +371,11 @@ class SimDisk:
         self.names.folders.discard(str(path))
 
     def rename(self, source: Path, target: Path) -> None:
-        """As `FileSystem.rename`; a power cut before the folder's sync undoes it."""
+        """As `FileSystem.rename`; a power cut before the folder's sync may undo it."""
         self._change(NameChange(str(target), self._inode(source), str(source)))
 
     def sync_dir(self, path: Path) -> None:
-        """Makes names durable, unless the disk fails or lies here."""
+        """Makes changes of names in the folder durable, unless the disk fails or lies here."""
         self.operations += 1
         if self.operations >= self.trip:
             self.tripped(str(path))

@@ -80,19 +80,19 @@ class SimGroup:
 
     @property
     def entries(self) -> Sequence[ConfigurationEntry]:
-        """The configurations in the log, oldest first, as the node's file keeps them."""
+        """Configurations that the log held when it was opened, oldest first; `note` adds none."""
         return self._file.entries
 
     def note(self, entry: ConfigurationEntry, term: Term) -> None:
-        """Keeps a configuration that was appended to the log."""
+        """Saves a configuration that is about to be written, durably. Raises OSError."""
         self._file.note(entry, term)
 
     def encode(self, configuration: Configuration) -> Buffer:
-        """The body of a configuration entry, marked so that values are told from it."""
+        """The body of a configuration entry: its magic tells it from values and no-ops."""
         return _HEAD.pack(_MAGIC, 0, 0, 0) + encode_configuration(configuration)
 
     def decode(self, body: Buffer) -> Configuration | None:
-        """The configuration in an entry's body; None when it holds values."""
+        """The configuration in an entry's body; None for a value or no-op. Raises ValueError."""
         return _decode(body)
 
     def unheard(self, sender: Member) -> frozenset[FrameType] | None:

@@ -38,7 +38,7 @@ Waiter = Callable[[DledgerError | None], None]
 
 
 class Value(NamedTuple):
-    """One value of the log: the `sequence`-th one of a producer."""
+    """One value of the log: its producer, and that one's own number of it, from 0."""
 
     producer: int
     sequence: int
@@ -90,7 +90,7 @@ class Machine:
         self.producers.drop_uncommitted()
 
     def apply(self, first: Index, last: Index) -> None:
-        """Appends the values of the committed entries `first` to `last`, in order."""
+        """Applies entries `first`, the next one, to `last`; then answers waiters up to there."""
         assert first == self.applied + 1, f"applied {self.applied}, then {first}"
         index = int(first)
         self.whole = False
@@ -159,7 +159,7 @@ class Machine:
             self._waiters.append((index, waiter))
 
     def role_changed(self, role: Role, term: Term, leader: NodeId | None) -> None:
-        """Begins or ends a leadership; the first entry of a term is a no-op."""
+        """Begins or ends a leadership; without one, all waiters are told OutcomeUnknown."""
         if role is Role.LEADER:
             if not self.leading:
                 self._begin_leading()

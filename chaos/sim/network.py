@@ -83,19 +83,19 @@ class Aftermath(Protocol):
     """Decides about frames that outlive the process they were sent to (former_processes.py)."""
 
     def missed(self, pipe: Pipe, frame: bytes) -> None:
-        """A frame was sent while its connection was cut."""
+        """A frame was lost because its target's process died while it was in flight."""
 
     def arrives(self, pipe: Pipe, frame: bytes) -> None:
         """A frame is about to be handed to its target."""
 
     def asks(self, source: int, frame: bytes) -> None:
-        """A node sent a frame with a question; a late answer to it may be kept."""
+        """A node sends a frame; if it asks something, an earlier answer may come again."""
 
     def died(self, node: int) -> None:
-        """The node's process ended; its connections are gone."""
+        """The node's process has ended; its connections break next."""
 
     def forget(self, node: int) -> None:
-        """The node's disk is lost: drop all frames that were kept for it."""
+        """Another machine has the node's name: frames kept for the former one are dropped."""
 
 
 class Network:
@@ -208,7 +208,7 @@ class Network:
             self._schedule(pipe, frame, ordered=True)
 
     def open_all(self) -> None:
-        """Opens the connections of all pairs of nodes, in both directions."""
+        """Lets frames pass on every pipe again; frozen ones are delivered first, in order."""
         for pipe in self.pipes.values():
             self.open(pipe)
 

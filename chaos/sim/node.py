@@ -111,12 +111,12 @@ class SimNode(MachineClock):
 
     @property
     def up(self) -> bool:
-        """True while a process runs on the machine."""
+        """True while a process runs on the machine, be it paused or failed."""
         return self.replica is not None
 
     @property
     def leads(self) -> bool:
-        """True while its replica is leader."""
+        """True while its replica takes itself for the leader, even if others have a newer one."""
         return self.replica is not None and self.replica.node.role is Role.LEADER
 
     # -- start and end ------------------------------------------------------------------
@@ -255,11 +255,11 @@ class SimNode(MachineClock):
             self.step(action, *arguments)
 
     def hang_disk(self) -> None:
-        """Keeps all disk work back until `free_disk`."""
+        """Keeps sync tasks from running until `free_disk`; reads and writes go on."""
         self.stuck = self.stuck or []
 
     def free_disk(self) -> None:
-        """Does the disk work that was kept back, in its order."""
+        """Runs the sync tasks that were kept back, in order; not those of an ended process."""
         stuck, self.stuck = self.stuck, None
         for work in stuck or ():
             self._run_sync(work)
@@ -398,7 +398,7 @@ class SimNode(MachineClock):
             network.cut_connection(pipe.source, self.index, pipe.connection)
 
     def peer_lost(self, peer: int) -> None:
-        """Tells the replica that its connection to a peer is broken."""
+        """Tells the replica, if there is one, that a connection to node `peer` broke."""
         if self.replica is not None:
             self.step(self._peer_lost, NodeId(f"n{peer}"))
 

@@ -15,7 +15,7 @@ class Observer(Protocol):
     """Is called at each step of a node, at each message sent, and for each violation."""
 
     def started(self, node: SimNode) -> None:
-        """A process has started on the node."""
+        """A process has come up on the node; its replica has handled no event yet."""
 
     def stepped(self, node: SimNode) -> None:
         """The node has handled one event and carried out its effects."""
@@ -24,7 +24,7 @@ class Observer(Protocol):
         """The node is about to send the message."""
 
     def violation(self, name: str, detail: str) -> None:
-        """An invariant does not hold; ends the run."""
+        """An invariant does not hold. Raises an error that ends the run."""
 
 
 def describe(error: BaseException) -> str:

@@ -48,7 +48,7 @@ class Rejoined:
     caught_up_max: float = 0.0
 
     def add(self, other: Rejoined) -> None:
-        """Adds the counts of another run; the first violation's detail stays."""
+        """Adds the sums of other rounds; keeps the first detail and the longer `caught_up_max`."""
         self.rounds += other.rounds
         self.leaders_cut_off += other.leaders_cut_off
         self.violations += other.violations

@@ -36,7 +36,7 @@ class Plan:
     schedules: Schedules | None = None
 
     def nodes_of(self, seed: int) -> int:
-        """Cluster size of a seed: 3, or 5 for every fourth one if sizes are mixed."""
+        """Cluster size of a seed: `nodes`; if that is 0, 5 for every fourth seed, else 3."""
         return self.nodes or (5 if seed % 4 == 3 else 3)
 
     def again(self, seed: int) -> str:
@@ -91,7 +91,7 @@ class Plan:
 
     @property
     def key(self) -> str:
-        """Identifies the plan in a ledger: seeds, nodes, seconds, profile, schedule."""
+        """Identifies the plan in a ledger: seeds, nodes, seconds, profile, schedules, course."""
         words = [f"{self.first}..{self.behind} nodes {self.nodes or 'mixed'}"]
         words.append(f"seconds {self.seconds:g}")
         words += self.profile.words()
@@ -145,7 +145,7 @@ class Totals:
             )
 
     def merge(self, other: Totals) -> None:
-        """Adds the totals of other seeds."""
+        """Adds the totals of other seeds, their faults and failures included."""
         for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.faults.update(other.faults)

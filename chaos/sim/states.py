@@ -34,13 +34,13 @@ class SavingMachine(Machine):
             self.restore(log.start, folder.load(log.start))
 
     def restart(self, store: LogStore) -> None:
-        """Takes the log of a new process; its snapshot is read before its entries."""
+        """Goes on with the applied state on a new process's log, which must be a FileLog."""
         assert isinstance(store, FileLog)
         self._log = store
         super().restart(store)
 
     def apply(self, first: Index, last: Index) -> None:
-        """Applies up to each end of a file, and saves the state there."""
+        """Applies file by file; saves the state before each entry that begins a log file."""
         while first <= last:
             self.whole = False  # a power cut while it is saved: nobody has seen what is applied
             stop = min(last, self._end_of_file(first))
@@ -100,7 +100,7 @@ def recover(
 
 
 def folder_of(files: FileSystem) -> SnapshotFolder:
-    """The folder of snapshots on a virtual disk."""
+    """The snapshots in the storage's folder on a virtual disk; reads no file yet."""
     return SnapshotFolder(files, FOLDER)
 
 

@@ -40,13 +40,13 @@ class Storage:
     hard: HardStateFile
 
     def close(self) -> None:
-        """Closes the log and the hard state, as a process does at an orderly end."""
+        """Syncs and closes the log, then closes the hard state. Raises OSError."""
         self.log.close()
         self.hard.close()
 
 
 def log_options(options: SimLogOptions) -> LogOptions:
-    """The options of the shipping log for a simulated one: small files, no delays."""
+    """Options of the shipping log with a seed's sizes of files and cache, in bytes."""
     return LogOptions(
         data_file_size=options.file_size,
         index_file_size=options.slots_per_file * SLOT_SIZE,
@@ -160,7 +160,7 @@ class DiskView:
         return position - position % self._file_size + self._file_size
 
     def chain_crc(self, position: int) -> int:
-        """Chain checksum of the record at this address; -1 if no header is there."""
+        """Chain checksum in the header at this address; -1 without a file, or at its very end."""
         header = self.header(position)
         return header[6] if header else -1
 

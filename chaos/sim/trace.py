@@ -36,7 +36,7 @@ class Trace:
             self.tell(f"{what} {who}")
 
     def tell(self, line: str) -> None:
-        """Prints the line with its virtual time, to standard error."""
+        """Prints the line after its virtual time in seconds, to standard error."""
         print(f"{self._scheduler.now:10.6f}  {line}", file=sys.stderr)
 
     def digest(self) -> str:

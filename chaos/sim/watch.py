@@ -179,7 +179,7 @@ class Watch:
             )
 
     def stepped(self, node: SimNode) -> None:
-        """Checks every invariant of the node after one event. Raises Violated."""
+        """Checks each invariant that the node's changes may break. Raises Violated."""
         replica, storage = node.replica, node.storage
         if replica is None or storage is None:
             return

@@ -70,7 +70,7 @@ class PlainTransport:
         self._host, self._port = parts.hostname or "", parts.port or 80
 
     def request(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
-        """Sends one request; returns status and body. Raises OSError."""
+        """Sends one request, a body as JSON; reads at most 4 MiB back. Raises OSError."""
         connection = http.client.HTTPConnection(self._host, self._port, timeout=SECONDS_MAX)
         try:
             data = None if body is None else json.dumps(body)
@@ -97,7 +97,7 @@ class PackageTransport:
         self._known: Any = importlib.import_module("toxiproxy.exceptions")
 
     def request(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
-        """Sends one request through the `toxiproxy` package; returns status and body."""
+        """As `Transport.request`, by the package, one at a time. Raises ConnectionError."""
         errors = (self._known.ProxyExists, self._known.NotFound, self._known.InvalidToxic)
         keep: dict[str, Any] = {"timeout": SECONDS_MAX}
         if body is not None:

@@ -66,7 +66,7 @@ class Channel:
             self._ring()
 
     def close(self) -> None:
-        """Ends the channel; readers still get the chunks that are in it."""
+        """Ends the channel, or the one that it flows into; chunks in it can still be taken."""
         channel = self._last()
         channel.closed = True
         channel._ring()

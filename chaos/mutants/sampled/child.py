@@ -28,7 +28,7 @@ SECONDS = 60.0
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the drawn mutant of this number; returns the exit code."""
+    """Looks for a killer of the drawn mutant of this number; prints it as JSON, returns 0."""
     end_with_parent()
     mutant = draw()[int(arguments[0])]
     install_changes({mutant.module: mutant.change.applied})

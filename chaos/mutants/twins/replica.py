@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def state_taken_beside_what_waits(self: Replica, index: Index) -> None:
-    """Serves waiting reads, but leaves proposals and entries of before."""
+    """Takes a peer's state, but leaves proposals waiting, which it then acknowledges (S8)."""
     self.applied = index
     self._waiting_reads.serve(index)
 
@@ -26,10 +26,10 @@ def mark_once(self: DiskWork, sequence: int) -> bool:
 
 
 def draw_the_same_first_id(bits: Callable[[int], int] = secrets.randbits) -> int:
-    """Gives each process the same first request id."""
+    """Draws 1 as the first request id of every process (S9)."""
     return 1
 
 
 def numbers_that_begin_anew(first_id: int) -> Callable[[], int]:
-    """Numbers requests from 1 in each process."""
+    """Numbers requests from 1 in each process, wherever its ids were drawn to begin (S9)."""
     return count(1).__next__

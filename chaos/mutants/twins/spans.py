@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def end_but_for_progress(self: State, span: Span) -> None:
-    """Ends a span, and keeps the leader's view of its peers."""
+    """Ends a span, and keeps the `Progress` of each peer after a leadership (S5)."""
     for one in _FIELDS[span]:
         if one.name != "progress":
             setattr(self, one.name, fresh(one))
@@ -28,21 +28,21 @@ def end_but_for_appointed(self: State, span: Span) -> None:
 
 
 def end_but_for_matched(self: State, span: Span) -> None:
-    """Ends a span, and keeps how far the log is known to match."""
+    """Ends a span, and keeps how far the log equals that of an earlier term's leader (R4)."""
     for one in _FIELDS[span]:
         if one.name != "matched":
             setattr(self, one.name, fresh(one))
 
 
 def end_but_for_slow_since(self: State, span: Span) -> None:
-    """Ends a span, and keeps since when peers were slow."""
+    """Ends a span, and keeps since when the leader's own syncs were too slow (L5)."""
     for one in _FIELDS[span]:
         if one.name != "slow_since":
             setattr(self, one.name, fresh(one))
 
 
 def views_of_an_earlier_leadership(state: State) -> dict[NodeId, Progress]:
-    """Begins a leadership with the progress of the one before."""
+    """Gives a new leadership each peer's `Progress` of an earlier one, if it is there (S5)."""
     following = Index(state.log.last.index + 1)
     return {
         peer: state.progress.get(peer) or Progress(following, state.now, state.now)
@@ -51,11 +51,11 @@ def views_of_an_earlier_leadership(state: State) -> dict[NodeId, Progress]:
 
 
 def taken_over_beside_what_was(state: State, configuration: Configuration) -> None:
-    """Takes a snapshot's configuration, and keeps the older ones."""
+    """Takes a snapshot's configuration, and keeps those of entries that it replaced (R20)."""
     state.initial = configuration
     _take_effect(state)
 
 
 def may_vote_if_named(state: State) -> bool:
-    """Lets a learner vote, too."""
+    """Refuses to vote as soon as an entry removes the node, committed or not (S11)."""
     return state.configuration.member(state.me) is not None
