@@ -184,7 +184,7 @@ class ProposalTimedOut(OutcomeUnknown):
 
 
 class ResultNotKept(DledgerError):
-    """The command was applied, once; its result is not here: too large, or given up for space."""
+    """The command was applied, once; its result was too large, or dropped to make space."""
 
     advice = "read the state, and have apply return less"
     outcome = Outcome.DONE
@@ -193,7 +193,7 @@ class ResultNotKept(DledgerError):
 class SnapshotFailed(DledgerError):
     """A machine's state could not be written; the log keeps its entries, and the node goes on."""
 
-    advice = "free space, or fix snapshot; the next file of the log tries again"
+    advice = "free space, or correct the machine's snapshot(); the next file of the log tries again"
     retriable = True
 
 
@@ -230,7 +230,7 @@ class WrongIdentity(NodeFailed):
 class StateMachineFailed(NodeFailed):
     """`apply` raised, or its result has no bytes, at entry `index`; the cause is attached."""
 
-    advice = "fix the machine, then start the node again: it meets the same entry"
+    advice = "correct the machine's code, then start the node again: it meets the same entry"
 
     def __init__(self, index: int, detail: str) -> None:
         self.index = index
@@ -241,7 +241,7 @@ class StateMachineDiverged(NodeFailed):
     """At entry `index` this node's machine returned something else than those of a majority."""
 
     advice = (
-        "look there for a clock, chance or a set's order in apply, fix it and rebuild this node"
+        "look there for a clock, chance or a set's order in apply, correct it and rebuild this node"
     )
 
     def __init__(self, index: int, detail: str) -> None:

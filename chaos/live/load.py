@@ -5,7 +5,7 @@ a `chaos.history`. Many workers make many messages in flight. A message's unique
 key; where it was acknowledged is its position, its byte address in the one log, so the order of
 all queues together is judged.
 
-    ok      receipt                          fail   NotDone that no retry cured: certain
+    ok      receipt                          fail   NotDone, also after all retries: certain
     info    OutcomeUnknown after all retries: it may be there
 
 A consumer may see a message again after a rebalance: that is delivery at least once, and counted

@@ -92,7 +92,7 @@ class RunSettings:
             raise RunSettingsError(f"nodes is {self.nodes} and must be 1 to {NODES_MAX}")
         if self.seconds <= 2 * self.quiet:
             raise RunSettingsError(
-                f"seconds {self.seconds} leaves no space for faults between two quiet times of "
+                f"seconds {self.seconds} leaves no time for faults between two quiet times of "
                 f"{self.quiet} s; give more --seconds"
             )
         if not 0 < self.gap_min <= self.gap_max:

@@ -82,7 +82,7 @@ class FullLoad:
 class SteadyLoad:
     """Sends `rate` messages a second until `stopped`; one latency per receipt, in seconds.
 
-    A message's time begins when it is due, so one that finds no space in the producer's window
+    A message's time begins when it is due, so one that finds no place in the producer's window
     waits, and counts as having waited.
     """
 

@@ -115,11 +115,11 @@ class LocalCluster:
         return [member.name for member in self.profile.processes() if member.kind == BROKER]
 
     def is_running(self, name: str) -> bool:
-        """True if the process that the node's folder names lives."""
+        """True while the process runs that the folder of the node, or name server, names."""
         return processes.running(self.folder(name)) is not None
 
     def running(self) -> list[str]:
-        """Names of the processes that live, in the profile's order."""
+        """Names of the nodes and name servers that run, in the profile's order."""
         return [member.name for member in self.profile.processes() if self.is_running(member.name)]
 
     def statuses(self) -> dict[str, dict[str, Any] | None]:
@@ -280,11 +280,11 @@ class LocalCluster:
         processes.kill([self.folder(name) for name in self.brokers])
 
     def pause(self, name: str) -> None:
-        """Stops the process by SIGSTOP; its connections stay open."""
+        """Sends SIGSTOP; its connections stay open. No effect if it is not running."""
         processes.send(self.folder(name), signal.SIGSTOP)
 
     def resume(self, name: str) -> None:
-        """Lets a paused process go on, by SIGCONT."""
+        """Sends SIGCONT, so that a paused process goes on. No effect if it is not running."""
         processes.send(self.folder(name), signal.SIGCONT)
 
     @contextlib.contextmanager

@@ -52,7 +52,7 @@ class LogFollower:
             newer.append((path, found))
 
     def close(self) -> None:
-        """Closes the file that is read."""
+        """Closes the file that is open; then `read` raises ValueError."""
         self._file.close()
 
 

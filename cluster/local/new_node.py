@@ -58,7 +58,7 @@ class Place(NamedTuple):
 
     @property
     def host(self) -> str:
-        """Host of the address for clients, without its port."""
+        """Host of `client`, an IPv6 one in its brackets; "" where `client` is ""."""
         return self.client.rpartition(":")[0]
 
 

@@ -82,7 +82,7 @@ class NodeAdmin:
         return connect(self._node.address, ClientConfig(account=account, tls=tls))
 
     async def close(self) -> None:
-        """Stops the HTTP server; requests under way end first."""
+        """Stops the HTTP server, if it runs; requests under way get a limited time to end."""
         if self._server is not None:
             await self._server.close()
 
@@ -93,11 +93,11 @@ class NodeAdmin:
         return self._registry
 
     def status(self) -> Mapping[str, Any]:
-        """The node's status, as `/status` shows it."""
+        """The node's status, as /api/v1/status shows it. Only while the node is open."""
         return self._node.status()
 
     async def look(self) -> None:
-        """Reads the lags of consumer groups for the metrics."""
+        """Brings the consumer groups' lags up to date for a scrape, at most once a second."""
         await self._group_lags().look()
 
     def _group_lags(self) -> GroupLags:
@@ -108,15 +108,15 @@ class NodeAdmin:
         return self._lags
 
     def not_open(self) -> str:
-        """The reason for which clients are not served, or ""."""
+        """The reason why there is no status now, or "": a node that loads a state has none."""
         return "" if self._node.is_open else "this node loads the state that its leader sent"
 
     def not_healthy(self) -> str:
-        """The reason for which the replica has failed, or ""."""
+        """The reason why this replica stopped, or "" while it works."""
         return str(self.status()["failed"])
 
     def not_ready(self) -> str:
-        """The reason for which `/readyz` answers 503, or ""."""
+        """The reason why clients are not served here now, or ""; see readiness.py."""
         return not_ready(
             self.status(),
             lag_max=self._config.ready_lag_max,

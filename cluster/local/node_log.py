@@ -58,12 +58,12 @@ class OneLine(logging.Formatter):
     """Writes each message as one line; a traceback keeps its lines, its exception is one line."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """The record on one line; line breaks of its message are escaped."""
+        """The line; control characters of the message are escaped, and a long one is cut."""
         record.message = one_line(record.message)
         return super().formatMessage(record)
 
     def formatException(self, ei: object) -> str:
-        """Type and text of the exception on one line; no stack."""
+        """The traceback: lines of its stack as they are, type and text of each error on one."""
         error = ei[1] if isinstance(ei, tuple) else None
         if error is None:
             return ""
@@ -108,7 +108,7 @@ class SeldomSame(logging.Filter):
         self._tally = Tally(time.monotonic, told_first=SAME_TOLD_FIRST, kinds_max=1000)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Passes a message, and the same one again only after a while."""
+        """Passes SAME_TOLD_FIRST equal records, then only at counts that are powers of two."""
         return self._tally.due(f"{record.name} {record.levelno} {str(record.msg)[:200]}") > 0
 
 
@@ -175,7 +175,7 @@ class LogHandler(logging.StreamHandler):  # type: ignore[type-arg]
         self.setFormatter(FORMATTERS[LogFormat.TEXT]())
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Writes the record, then rotates a file that has become too large."""
+        """Writes the record, then rotates the output file if it has become too large."""
         super().emit(record)
         if self.output is not None:
             self.output.rotate_if_large()

@@ -57,7 +57,7 @@ class ReplicaService:
         await self.node.close()
 
     async def failed(self) -> BaseException:
-        """Waits until the replica has failed; returns the error."""
+        """Returns the error once the replica cannot go on; waits for ever while it works."""
         return await self.node.failed()
 
 
@@ -69,7 +69,7 @@ class NodeService:
         self._started: list[ReplicaService] = []
 
     async def start(self) -> NodeService:
-        """Starts all replicas of the process; closes them again when one cannot start."""
+        """Starts the replicas one by one; if one raises, closes those before it, then raises."""
         try:
             for replica in self._replicas:
                 await replica.start()
@@ -82,11 +82,11 @@ class NodeService:
         return self
 
     async def close(self) -> None:
-        """Closes the started replicas, all at once."""
+        """Closes all replicas that were started, at the same time."""
         await asyncio.gather(*(replica.close() for replica in reversed(self._started)))
 
     async def failed(self) -> BaseException:
-        """Waits until one replica has failed; returns its error."""
+        """Waits until the first of the replicas cannot go on; returns its error."""
         waiting = [asyncio.ensure_future(replica.failed()) for replica in self._replicas]
         try:
             done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)

@@ -32,7 +32,7 @@ from cluster.protocol.codes import SEAL_TIME, VERSION, code_for
 Item = TypeVar("Item")
 
 FRAME_SIZE_MAX: Final = 16 * 1024 * 1024
-"""Largest `total`; the stock decoder's limit too. A body is at most 4 MiB, so it has space."""
+"""Largest `total`; the stock decoder's limit too. A body is at most 4 MiB, so it fits."""
 
 HEADER_SIZE_MAX: Final = 1024 * 1024
 """Largest header. Properties are at most 32,767 bytes and six times that when JSON escapes each."""

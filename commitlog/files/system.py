@@ -98,21 +98,21 @@ class File(Protocol):
         ...
 
     def close(self) -> None:
-        """Gives the descriptor and the map back; a second call is allowed and does no harm."""
+        """Closes the descriptor and the mapping, without a sync; a second call has no effect."""
 
 
 class Lock(Protocol):
     """A held lock on a file; `release` is idempotent."""
 
     def release(self) -> None:
-        """Lets another process take the lock; the lock file stays."""
+        """Gives the lock up, so that any process may take it; the lock file stays."""
 
 
 class FileSystem(Protocol):
     """Names and folders. Every path is absolute or relative to the working folder."""
 
     def open(self, path: Path, *, writable: bool = True) -> File:
-        """Opens an existing file of fixed size. Raises FileNotFoundError."""
+        """Opens an existing file; `size` is its length now. Raises OSError (FileNotFoundError)."""
 
     def create(
         self, path: Path, size: int, *, staging: Path, zeros: bool = False, durable: bool = True
@@ -134,13 +134,13 @@ class FileSystem(Protocol):
         """Returns the whole file's bytes. Raises FileNotFoundError."""
 
     def exists(self, path: Path) -> bool:
-        """True for a file or a folder of this path."""
+        """True when there is a file or a folder at this path."""
 
     def is_dir(self, path: Path) -> bool:
         """True for a folder; False for a file or a path that does not exist."""
 
     def file_size(self, path: Path) -> int:
-        """Size in bytes, holes included. Raises FileNotFoundError."""
+        """Length in bytes, parts without blocks included. Raises FileNotFoundError."""
 
     def modified_at(self, path: Path) -> float:
         """Seconds since 1970 of the last change of content."""
@@ -170,10 +170,10 @@ class FileSystem(Protocol):
         """Removes an empty folder. Raises OSError when entries are left in it."""
 
     def rename(self, source: Path, target: Path) -> None:
-        """Replaces `target` atomically; durable only after `sync_dir` of its folder."""
+        """Replaces `target` atomically; durable only after `sync_dir` of both folders."""
 
     def sync_dir(self, path: Path) -> None:
-        """Makes names durable: files created, renamed or removed in this folder."""
+        """Makes durable which names this folder holds, after create, rename or remove."""
 
     def lock(self, path: Path) -> Lock:
         """Exclusive `fcntl` record lock on bytes 0..1; it holds "lock" (docs/spec/store.md 5.2).
@@ -183,7 +183,7 @@ class FileSystem(Protocol):
         ...
 
     def usage(self, path: Path) -> DiskUsage:
-        """Size and free bytes of the file system that holds `path`."""
+        """Total and free bytes of the file system that holds `path`; see `DiskUsage`."""
 
 
 class OsFile:
@@ -203,11 +203,11 @@ class OsFile:
 
     @property
     def size(self) -> int:
-        """Bytes, fixed when the file was created or opened."""
+        """Length in bytes, as it was when the file was created or opened."""
         return self._size
 
     def pread(self, size: int, position: int) -> bytes:
-        """As `File.pread`; reads on after a short read, and stops at the end of the file."""
+        """As `File.pread`; a short read is continued up to the end of the file."""
         data = os.pread(self._fd, size, position)
         if len(data) == size or not data:
             return data
@@ -222,7 +222,7 @@ class OsFile:
         return b"".join(parts)
 
     def pwrite(self, data: Buffer, position: int) -> None:
-        """As `File.pwrite`; writes on after a short write. Raises EIO when that stops."""
+        """As `File.pwrite`; continues a short write. Raises OSError if it gets no further."""
         written = os.pwrite(self._fd, data, position)
         total = len(data)
         while written < total:
@@ -232,7 +232,7 @@ class OsFile:
             written += step
 
     def pwritev(self, parts: Sequence[Buffer], position: int) -> None:
-        """As `File.pwritev`: one system call for up to 512 parts, else one joined write."""
+        """As `File.pwritev`; over 512 parts, or after a short write, all are joined and written."""
         if len(parts) == 1:
             self.pwrite(parts[0], position)
             return
@@ -242,7 +242,7 @@ class OsFile:
         self.pwrite(b"".join(parts), position)
 
     def next_data(self, position: int) -> tuple[int, int]:
-        """As `File.next_data`, by SEEK_DATA; all is data where that is not supported."""
+        """As `File.next_data`, by SEEK_DATA; where that fails, all from `position` is data."""
         try:
             begin = os.lseek(self._fd, position, os.SEEK_DATA)
             return begin, os.lseek(self._fd, begin, os.SEEK_HOLE)
@@ -259,7 +259,7 @@ class OsFile:
         return self._view[position : position + size]
 
     def allocate(self, end: int) -> None:
-        """As `File.allocate`, by posix_fallocate. Raises ENOSPC; bytes stay as they are."""
+        """As `File.allocate`, by posix_fallocate; the content stays as it is."""
         if end > self.allocated:
             os.posix_fallocate(self._fd, self.allocated, end - self.allocated)
             self.allocated = max(self.allocated, end)
@@ -270,11 +270,11 @@ class OsFile:
             os.posix_fallocate(self._fd, begin, end - begin)
 
     def datasync(self) -> None:
-        """As `File.datasync`, by fdatasync. An OSError here means that bytes may be lost (R2)."""
+        """As `File.datasync`, by fdatasync. After an OSError written bytes may be lost (D5)."""
         os.fdatasync(self._fd)
 
     def close(self) -> None:
-        """As `File.close`; views that readers still hold keep the map until they go."""
+        """As `File.close`; a view that a reader still holds keeps the mapping until it goes."""
         if self._fd < 0:
             return
         if self._view is not None:
@@ -293,7 +293,7 @@ class OsFileSystem:
     """`FileSystem` on the operating system."""
 
     def open(self, path: Path, *, writable: bool = True) -> OsFile:
-        """As `FileSystem.open`; counts as allocated only blocks that the disk has given."""
+        """As `FileSystem.open`; `allocated` is estimated from the file's count of blocks."""
         fd = os.open(path, (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC)
         found = os.fstat(fd)
         blocks = found.st_blocks * 512  # and a few for the file system itself
@@ -303,7 +303,7 @@ class OsFileSystem:
     def create(
         self, path: Path, size: int, *, staging: Path, zeros: bool = False, durable: bool = True
     ) -> OsFile:
-        """As `FileSystem.create`: a new name in `staging`, full size, then a rename."""
+        """As `FileSystem.create`: made in full length in `staging`, then renamed to `path`."""
         if path.exists():
             raise FileExistsError(errno.EEXIST, "the file exists", str(path))
         self.make_dirs(staging, durable=durable)
@@ -332,7 +332,7 @@ class OsFileSystem:
         return OsFile(path, fd, size, allocated)
 
     def write_atomic(self, path: Path, data: bytes, *, staging: Path | None = None) -> None:
-        """As `FileSystem.write_atomic`: temporary file, fsync, rename, sync of the folder."""
+        """As `FileSystem.write_atomic`: temporary file, fsync, rename, sync of both folders."""
         folder = staging or path.parent
         temporary = folder / f"{path.name}.tmp"
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
@@ -351,7 +351,7 @@ class OsFileSystem:
         return path.read_bytes()
 
     def exists(self, path: Path) -> bool:
-        """As `FileSystem.exists`; a link to a missing file does not exist."""
+        """As `FileSystem.exists`; False for a link to a missing file."""
         return path.exists()
 
     def is_dir(self, path: Path) -> bool:
@@ -363,7 +363,7 @@ class OsFileSystem:
         return path.stat().st_size
 
     def modified_at(self, path: Path) -> float:
-        """Seconds since the epoch of the last write. Raises FileNotFoundError."""
+        """As `FileSystem.modified_at`. Raises FileNotFoundError."""
         return path.stat().st_mtime
 
     def folders(self, path: Path) -> list[str]:
@@ -375,7 +375,7 @@ class OsFileSystem:
             return []
 
     def file_sizes(self, path: Path) -> dict[str, int]:
-        """Name to bytes of the files, sorted; {} for a folder that does not exist."""
+        """Bytes of each file by its name, sorted; {} for a folder that does not exist."""
         try:
             with os.scandir(path) as found:
                 sizes = {e.name: e.stat().st_size for e in found if not e.is_dir()}
@@ -391,7 +391,7 @@ class OsFileSystem:
             return []
 
     def make_dirs(self, path: Path, *, durable: bool = True) -> None:
-        """Makes the folder and its parents; with `durable`, syncs each parent's names."""
+        """As `FileSystem.make_dirs`: with `durable`, syncs the parent of each folder it makes."""
         if path.is_dir():
             return
         self.make_dirs(path.parent, durable=durable)
@@ -413,7 +413,7 @@ class OsFileSystem:
         os.rename(source, target)
 
     def sync_dir(self, path: Path) -> None:
-        """As `FileSystem.sync_dir`: fsync of the folder."""
+        """As `FileSystem.sync_dir`, by fsync of the folder."""
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
@@ -421,7 +421,7 @@ class OsFileSystem:
             os.close(fd)
 
     def lock(self, path: Path) -> Lock:
-        """As `FileSystem.lock`, by lockf. Raises BlockingIOError when the lock is held."""
+        """As `FileSystem.lock`, by lockf. BlockingIOError also when this process holds it."""
         if is_held(path):
             raise BlockingIOError(errno.EAGAIN, "this process holds the lock", str(path))
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -439,7 +439,7 @@ class OsFileSystem:
         return HeldLock(fd)
 
     def usage(self, path: Path) -> DiskUsage:
-        """As `FileSystem.usage`, by statvfs: free bytes are those of a plain user."""
+        """As `FileSystem.usage`, by statvfs."""
         return usage_of(os.statvfs(path))
 
 

@@ -12,7 +12,7 @@ Source: docs/spec/store.md 4.
              entries, 20 bytes each: key hash (4) | physical offset (8)
                                      | seconds since begin (4) | ordinal of the previous entry (4)
 
-Entry ordinals begin at 1; space for ordinal 0 exists and is never used. Only hashes are stored, so
+Entry ordinals begin at 1; place 0 exists and is never used. Only hashes are stored, so
 a query also returns collisions: the caller compares the real keys.
 
 A crash may leave a file whose header, slots and entries are of different moments. Java deletes
@@ -49,7 +49,7 @@ class IndexGeometry:
     """Sizes that every program which opens the store must agree on; a file does not say them."""
 
     slots: int = 5_000_000
-    entries: int = 20_000_000  # space; one less is usable
+    entries: int = 20_000_000  # ordinal 0 counted, which is never used
 
     @property
     def file_size(self) -> int:

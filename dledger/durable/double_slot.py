@@ -96,7 +96,7 @@ class DoubleSlot:
         self.write(payload)
 
     def close(self) -> None:
-        """Closes the file; each write was already durable."""
+        """Closes the file, without a sync: each write was synced."""
         self._file.close()
 
 

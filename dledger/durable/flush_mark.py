@@ -47,7 +47,7 @@ def mark_of(anchor: EntryId, chain_crc: int) -> Mark:
 
 
 def encode(mark: Mark) -> bytes:
-    """Packs the mark into the payload of one slot."""
+    """The 44 bytes of the mark, the payload of one slot."""
     return _PAYLOAD.pack(
         mark.index, mark.term, mark.position, mark.chain_crc, mark.slots, mark.committed
     )
@@ -88,12 +88,12 @@ class MarkFile:
         return cls(DoubleSlot.remake(files, path, encode(mark), staging=staging))
 
     def write(self, mark: Mark) -> None:
-        """Writes the mark into the older slot and syncs it. Raises OSError."""
+        """Writes the mark over the older one and syncs it. Raises OSError: then stop (D5)."""
         self._slots.write(encode(mark))
         self.older, self.mark = self.mark or NO_MARK, mark
 
     def write_both(self, mark: Mark) -> None:
-        """Writes the mark into both slots, so that no older one can be found again."""
+        """Writes and syncs the mark in one slot after the other, so that no older one is left."""
         self._slots.write_both(encode(mark))
         self.older = self.mark = mark
 
@@ -103,5 +103,5 @@ class MarkFile:
         self.older = self.mark or NO_MARK
 
     def close(self) -> None:
-        """Closes the file; each write was already durable."""
+        """Closes the file, without a sync: each write was synced."""
         self._slots.close()

@@ -30,7 +30,7 @@ NODE_ID_SIZE_MAX = 255  # bytes; a node id is a short name in addresses and file
 
 
 def encode(state: HardState) -> bytes:
-    """Packs term, vote and incarnation into the payload of one slot."""
+    """The payload of one slot: term, incarnation, vote, and `forgot` when it is set."""
     forgot = _FORGOT if state.forgot else b""
     if state.voted_for is None:
         return _HEAD.pack(state.term, state.incarnation, -1) + forgot
@@ -109,7 +109,7 @@ class HardStateFile:
     def create(
         cls, files: FileSystem, folder: Path, state: HardState, *, staging: Path
     ) -> HardStateFile:
-        """Makes the file with `state` in it, durably: part of formatting a folder."""
+        """Makes the file anew with `state` in both slots, durably, as a folder is formatted."""
         path = folder / FILE_NAME
         return cls(DoubleSlot.create(files, path, encode(state), staging=staging))
 
@@ -123,18 +123,18 @@ class HardStateFile:
 
     @property
     def state(self) -> HardState:
-        """The state of the last finished save; no other one may be acted on (D2)."""
+        """The state of the last finished save, or as opened; no other may be revealed (D1)."""
         return self._state
 
     def begin_save(self, state: HardState) -> SaveTask:
-        """Returns the task that writes `state`. One save at a time; terms never fall (D1)."""
+        """Returns the task that writes `state`; one at a time, and its term is never lower."""
         assert self._task is None, "one save at a time"
         assert state.term >= self._state.term, "a term never goes back (D1)"
         self._task = SaveTask(self._slots, state)
         return self._task
 
     def finish_save(self, task: SyncTask) -> None:
-        """Makes the saved state the current one, and tells it to the mirrors for Java."""
+        """Makes the state of a task that has run the current one; notes it for `currterm`."""
         assert task is self._task, "not the save that is under way"
         assert self._task is not None
         assert self._task.done, "the save did not run to its end"
@@ -142,7 +142,7 @@ class HardStateFile:
         self._tell_mirrors()
 
     def close(self) -> None:
-        """Closes the file; each save was already durable."""
+        """Closes the file; a save that did not run is lost."""
         self._slots.close()
 
     def _tell_mirrors(self) -> None:

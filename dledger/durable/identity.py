@@ -72,7 +72,7 @@ def decode(data: bytes) -> Identity:
 
 
 def write(files: FileSystem, folder: Path, identity: Identity, *, staging: Path) -> None:
-    """Writes the file atomically and durably. Raises OSError."""
+    """Writes the file, whole or not at all; durable when this returns. Raises OSError."""
     files.write_atomic(folder / FILE_NAME, encode(identity), staging=staging)
 
 

@@ -40,17 +40,17 @@ class Mirrors:
 
     @property
     def stale(self) -> bool:
-        """True if a file on disk differs from the noted values."""
+        """True until this process has written all noted values; files on disk are not read."""
         return self._wanted != self._written
 
     def capture(self) -> dict[str, bytes]:
-        """Name to bytes of the files to write; a thread may write them while values change."""
+        """Content by name of the files to write: a copy, so values may change during `write`."""
         return {
             name: data for name, data in self._wanted.items() if self._written.get(name) != data
         }
 
     def write(self, captured: dict[str, bytes]) -> None:
-        """Writes the captured files; stops at a full disk, and they are tried again."""
+        """Replaces the captured files. On a full disk the rest stays stale; else raises OSError."""
         for name, data in captured.items():
             try:
                 self._files.write_atomic(self._paths[name], data, staging=self._staging)

@@ -56,7 +56,7 @@ class IntentFile:
 
     @classmethod
     def create(cls, files: FileSystem, folder: Path, *, staging: Path) -> IntentFile:
-        """Makes the file, durably, with no truncation under way."""
+        """Makes the file anew, durably; it says that no truncation is under way."""
         return cls(DoubleSlot.create(files, folder / FILE_NAME, b"", staging=staging))
 
     @classmethod
@@ -94,5 +94,5 @@ class IntentFile:
         self._slots.settle()
 
     def close(self) -> None:
-        """Closes the file; each write was already durable."""
+        """Closes the file, without a sync: each write was synced."""
         self._slots.close()

@@ -106,7 +106,7 @@ def check_records(data: memoryview, start: Tail, file_size: int, zero_below: int
             reason = _what_is_wrong(data, offset, base, last_index, last_term, file_end)
             break
         if offset != end_of_record and record_fits(size, offset - end_of_record):
-            reason = f"a blank stands where record {index} had space"
+            reason = f"a blank stands where record {index} fits"
             break
         if end > total:
             reason, cut_short = "the bytes end inside a record", True

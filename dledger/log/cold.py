@@ -118,7 +118,7 @@ class ColdReader:
         return self.tail(known) if known >= self.first else self.anchor
 
     def damage(self, index: Index, position: int, reason: str) -> StoreDamaged:
-        """Notes the entry as damaged and returns the error to raise, with its file and position."""
+        """Calls `when_damaged` and returns the error to raise, with data file and position."""
         self.when_damaged(index)
         path = ""
         if self._data.start <= position < self._data.end:

@@ -48,7 +48,7 @@ class EntryReader:
         return EntryId(term_of(self._at.runs, index), index)
 
     def position_of(self, index: Index) -> int:
-        """Where the entry begins; for `last + 1` the log's end. Raises IndexError."""
+        """As `LogStore.position_of`. Raises IndexError, and StoreDamaged for a damaged record."""
         if index == self._at.tail.id.index + 1:
             return self._at.tail.end
         self._check_inside(index)
@@ -81,7 +81,7 @@ class EntryReader:
     # -- entries --------------------------------------------------------------------------------
 
     def entry(self, index: Index) -> Entry:
-        """Reads and verifies one entry. Raises IndexError outside the log, StoreDamaged."""
+        """One verified entry. Raises IndexError outside the log, StoreDamaged if it is damaged."""
         self._check_inside(index)
         chunk = self._known(index)
         if chunk is None:
@@ -116,7 +116,7 @@ class EntryReader:
     # -- ranges ---------------------------------------------------------------------------------
 
     def read_range(self, first: Index, last_max: Index, size_max: int) -> LogRange:
-        """As `LogStore.read_range`: from the tail cache if it can, else from the disk."""
+        """As `LogStore.read_range`, from the tail cache or the disk. Raises StoreDamaged, too."""
         last_max = min(last_max, self._at.tail.id.index)
         if first > last_max:
             return self._empty_range(first)
@@ -163,7 +163,7 @@ class EntryReader:
         return last
 
     def read_bytes(self, position: int, size: int) -> bytes:
-        """Bytes as they lie in the files, blanks included; not verified. Raises IndexError."""
+        """As `LogStore.read_bytes`, blanks included. Raises IndexError outside the log."""
         if not self.cold.anchor.end <= position <= self._at.tail.end:
             raise IndexError(f"position {position} is not in the log")
         return self.cold.read_bytes(position, min(size, self._at.tail.end - position))

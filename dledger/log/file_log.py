@@ -107,17 +107,17 @@ class FileLog:
 
     @property
     def first_index(self) -> Index:
-        """Index of the oldest entry here; earlier ones were deleted with a snapshot."""
+        """Lowest index that can be read; the index of the next entry when the log is empty."""
         return self.reader.cold.first
 
     @property
     def first_position(self) -> int:
-        """Address at which the oldest entry here begins."""
+        """Address at which the first entry begins, or will begin when the log is empty."""
         return self.reader.cold.anchor.end
 
     @property
     def anchor(self) -> EntryId:
-        """Term and index of the entry before the first one; NO_ENTRY for a whole log."""
+        """Term and index of the entry before the first one; NO_ENTRY if that one is 0."""
         return self.pointers.before.id
 
     @property
@@ -127,17 +127,17 @@ class FileLog:
 
     @property
     def last(self) -> EntryId:
-        """Term and index of the newest entry, flushed or not."""
+        """Term and index of the newest entry, flushed or not; `anchor` for an empty log."""
         return self.pointers.tail.id
 
     @property
     def end_position(self) -> int:
-        """Address at which the next entry begins, if it fits the file."""
+        """Address behind the last record; the next one begins here or, if too large, a file on."""
         return self.pointers.tail.end
 
     @property
     def flushed(self) -> Index:
-        """The newest index that is surely on this disk (R1)."""
+        """Highest index up to which a finished sync, or recovery, has made the log durable."""
         return self.pointers.flushed.index
 
     @property
@@ -171,7 +171,7 @@ class FileLog:
     # -- writing --------------------------------------------------------------------------------
 
     def append(self, bodies: Sequence[Buffer], term: Term, *, stamp_at: int = -1) -> Sequence[int]:
-        """As `LogStore.append`: one write to the page cache, for all bodies together."""
+        """As `LogStore.append`. Raises EntryTooLarge, LogUsageError; OSError: then stop (D5)."""
         before, options = self.pointers.tail, self.options
         if self.pointers.failed:
             self.pointers.check_usable()
@@ -192,11 +192,11 @@ class FileLog:
         return positions
 
     def check_range(self, source: LogRange | ReceivedRange) -> VerifiedRange:
-        """As `LogStore.check_range`; needs no state of the log, so a thread may do it."""
+        """As `LogStore.check_range`; needs only `options`, so any thread may call it."""
         return verify_range(source, self.options.data_file_size, self.options.zero_below)
 
     def append_range(self, source: LogRange | ReceivedRange | VerifiedRange, first: Index) -> None:
-        """As `LogStore.append_range`; verifies a range that was not checked before."""
+        """As `LogStore.append_range`; entries that are here already are skipped."""
         if self.pointers.failed:
             self.pointers.check_usable()
         if not isinstance(source, VerifiedRange):
@@ -287,7 +287,7 @@ class FileLog:
     # -- truncation -----------------------------------------------------------------------------
 
     def truncate_after(self, index: Index) -> None:
-        """As `LogStore.truncate_after`; writes the truncate intent first (R11)."""
+        """As `LogStore.truncate_after`: durable when this returns (R11). After OSError: stop."""
         at = self.pointers
         at.check_usable()
         assert index >= at.committed, "never truncate what is committed (S3)"

@@ -41,7 +41,7 @@ class AllocateTask:
         self.is_done = False
 
     def run(self) -> None:
-        """Asks the disk for the file's next step of blocks; once, in a thread. Raises OSError."""
+        """Allocates the file's next step of blocks, unless done or dropped. Raises OSError."""
         with self._lock:
             if not self.is_done:
                 self._file.allocate(next_step(self._file))
@@ -323,7 +323,7 @@ class FileRow:
             self._allocating = None
 
     def close_unlinked(self) -> None:
-        """Closes the files that left the row; call it when no sync uses them any more."""
+        """Closes the files in `unlinked`; call it when no task uses them any more."""
         if self.unlinked:
             self._drop_allocating()
         for file in self.unlinked:
@@ -331,7 +331,7 @@ class FileRow:
         self.unlinked.clear()
 
     def close(self) -> None:
-        """Closes all files, those made ahead as well; their bytes are not synced."""
+        """Closes all files, one made ahead and unlinked ones as well; syncs none of them."""
         ahead = self._next.drop()
         if ahead is not None:
             ahead.close()

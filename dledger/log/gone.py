@@ -30,7 +30,7 @@ class Note:
         self._files, self._folder = files, folder
 
     def read(self) -> set[int]:
-        """First addresses of the deleted files; an empty set when there is no note."""
+        """First addresses of the files that were made again; empty when there is no note."""
         path = self._folder / FILE_NAME
         if not self._files.exists(path):
             return set()
@@ -42,7 +42,7 @@ class Note:
         self._files.write_atomic(self._folder / FILE_NAME, text, staging=self._folder / "staging")
 
     def clear(self) -> None:
-        """Deletes the note, durably."""
+        """Deletes the note, durably. Raises OSError."""
         self._files.remove(self._folder / FILE_NAME)
         self._files.sync_dir(self._folder)
 

@@ -192,7 +192,7 @@ class JavaStore:
             log.close()
 
     def close(self) -> None:
-        """Closes the files, which were opened for reading only."""
+        """Closes the data files; they were open for reading only."""
         self._row.close()
 
 

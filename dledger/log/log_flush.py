@@ -66,7 +66,7 @@ class LogFlush:
         return files.sync
 
     def finish_sync(self, task: SyncTask) -> Index:
-        """As `LogStore.finish_sync`; ends the sync and returns the newest flushed index."""
+        """As `LogStore.finish_sync`; a sync that a truncation cancelled does not move `flushed`."""
         at, sync = self._at, self._files.sync
         assert sync is not None
         assert task is sync, "not the sync that is under way"
@@ -82,7 +82,7 @@ class LogFlush:
     # -- the mark -------------------------------------------------------------------------------
 
     def mark_deadline(self) -> float | None:
-        """When `begin_mark` is due, in the clock's seconds; None while there is no need."""
+        """As `LogStore.mark_deadline`, for mirrors as well; None while a mark is under way."""
         if self._files.marking is not None:
             return None
         if self._mirrors is not None and self._hint_due is None and self._mirrors.stale:
@@ -99,7 +99,7 @@ class LogFlush:
         self._mark_due = self._clock()
 
     def begin_mark(self) -> MarkSync | None:
-        """Starts a flush mark or a mirror that is due; None when neither is."""
+        """The task for the mark, with mirrors that are due; None: no flush to mark, no mirror."""
         at, files = self._at, self._files
         at.check_usable()
         assert files.marking is None, "one mark at a time"
@@ -127,7 +127,7 @@ class LogFlush:
         return files.marking
 
     def finish_mark(self, task: SyncTask) -> None:
-        """Ends the task that `begin_mark` returned; it must have run."""
+        """Ends the task of `begin_mark`, which must have run; a cancelled mark is due at once."""
         marking = self._files.marking
         assert marking is not None
         assert task is marking, "not the mark that is under way"
@@ -140,7 +140,7 @@ class LogFlush:
         self._files.close_unlinked()
 
     def save_commit(self, committed: Index) -> None:
-        """Raises the commit index that the next flush mark writes; it never goes back."""
+        """Keeps a higher commit index for the next mark and the `checkpoint` mirror; no write."""
         at = self._at
         assert committed <= at.tail.id.index, "commit never exceeds the log's end (W5)"
         if committed <= at.committed:

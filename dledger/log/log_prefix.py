@@ -45,7 +45,7 @@ class TrimTask:
         self.done = False
 
     def run(self) -> None:
-        """Writes the new beginning, then deletes the files before it; in a thread."""
+        """Writes the new beginning, then unlinks the files below it; in any thread."""
         staging = self._folder / "staging"
         try:
             log_start.write(self._files, self._folder, self.start, staging=staging)

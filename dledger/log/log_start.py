@@ -47,7 +47,7 @@ class LogStart:
 
     @property
     def anchor(self) -> EntryId:
-        """Term and index of the entry before the beginning."""
+        """Term and index of the entry before the first one, which is not in the log."""
         return EntryId(self.term, self.index)
 
     @property

@@ -19,7 +19,7 @@ class LogSync:
         self.cancelled = False
 
     def run(self) -> None:
-        """Syncs the files; in a thread. Raises OSError, after which the node must stop (R2)."""
+        """Syncs the files; in a thread. Raises OSError, after which the node must stop (D5)."""
         for file in self.files:
             file.datasync()
         self.done = True
@@ -48,7 +48,7 @@ class MarkSync:
         self.cancelled = False
 
     def run(self) -> None:
-        """Syncs the index slots, then writes the mark and the mirrors, unless cancelled."""
+        """Syncs slots and writes the mark, unless cancelled; writes mirrors in any case."""
         with self._lock:
             if not self.cancelled:
                 for file in self.slot_files:
@@ -59,6 +59,6 @@ class MarkSync:
             self.done = True
 
     def cancel(self) -> None:
-        """Keeps a mark that has not been written from being written; waits for a running one."""
+        """A mark that is not written yet stays unwritten; waits for a write under way."""
         with self._lock:
             self.cancelled = True

@@ -44,7 +44,7 @@ class NodeStorage:
     lock: Lock
 
     def close(self, *, failed: bool = False) -> None:
-        """Closes the files and frees the lock; with `failed`, without a last flush mark (R2)."""
+        """Closes the files and frees the lock; with `failed`, without a last sync or mark (D5)."""
         if failed:
             self.log.abandon()
         try:

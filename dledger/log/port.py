@@ -34,7 +34,7 @@ class SyncTask(Protocol):
     """One piece of disk work that may run in a thread; raises OSError when the disk refuses."""
 
     def run(self) -> None:
-        """Does the blocking work, in a thread or at once. Raises OSError when the disk fails."""
+        """Does the work and blocks until it is done; in any thread. Raises OSError."""
 
 
 @value
@@ -107,7 +107,7 @@ class LogStore(Protocol):
 
     @property
     def last(self) -> EntryId:
-        """Term and index of the newest entry; NO_ENTRY for an empty log."""
+        """Term and index of the newest entry; `anchor` for an empty log."""
 
     @property
     def space(self) -> Space:
@@ -196,14 +196,14 @@ class LogStore(Protocol):
         """Term and index, also of the entry before the first one. Raises IndexError."""
 
     def truncate_after(self, index: Index) -> None:
-        """Removes all entries after `index`, which must not be below the commit (S3)."""
+        """Removes all entries above `index`, durably; AssertionError below the commit (S3)."""
 
     def begin_sync(self) -> SyncTask | None:
         """None when everything written is already flushed."""
         ...
 
     def finish_sync(self, task: SyncTask) -> Index:
-        """Ends a sync that has run; returns the newest index that is now on disk."""
+        """Ends a sync that has run; returns `flushed`, less if a truncation came meanwhile."""
 
     def mark_deadline(self) -> float | None:
         """When the durable flush mark should next be brought up to date (R1), None if it is.
@@ -217,7 +217,7 @@ class LogStore(Protocol):
         ...
 
     def finish_mark(self, task: SyncTask) -> None:
-        """Ends a mark that has run."""
+        """Ends the task of `begin_mark`, which must have run; then the next may begin."""
 
     def begin_prepare(self) -> SyncTask | None:
         """Task that makes the next file ahead of its use; None when there is none to make now.
@@ -268,14 +268,14 @@ class HardStateStore(Protocol):
 
     @property
     def state(self) -> HardState:
-        """The state of the last finished save."""
+        """The state of the last finished save, or the one on disk at the start."""
 
     def begin_save(self, state: HardState) -> SyncTask:
         """Task that writes and syncs one slot, then the other (R7)."""
         ...
 
     def finish_save(self, task: SyncTask) -> None:
-        """Makes the saved state the current one; the task must have run (D2)."""
+        """Makes the saved state the current one; AssertionError if the task has not run (D1)."""
 
     def close(self) -> None:
-        """Closes the files; a save under way is not finished."""
+        """Closes the files; a save that is not finished does not count."""

@@ -66,5 +66,5 @@ class RecentPieces:
         return chunk
 
     def clear(self) -> None:
-        """Forgets all pieces, after a truncation or a repair changed bytes of the log."""
+        """Forgets all pieces: after a truncation, a repair or a deletion of old log files."""
         self._chunks.clear()

@@ -30,7 +30,7 @@ class Chunk:
 
     @property
     def first(self) -> int:
-        """Index of the first entry in it."""
+        """Index of the first entry of the chunk."""
         return self.start.id.index + 1
 
     def slot(self, index: int) -> tuple[int, int, int, int, int]:
@@ -103,7 +103,7 @@ class TailCache:
         return self._size
 
     def add(self, chunk: Chunk) -> None:
-        """Appends the newest chunk, and drops the oldest ones above the size limit."""
+        """Adds the next chunk; over the size limit, drops the oldest down to 3/4 of it."""
         chunks, first = self._chunks, chunk.start.id.index + 1
         assert not chunks or first == chunks[-1].last + 1
         chunks.append(chunk)
@@ -155,7 +155,7 @@ class TailCache:
                 self.add(Chunk(chunk.start, index, kept, chunk.slots))
 
     def clear(self) -> None:
-        """Drops all chunks; reads go to the disk until new entries come."""
+        """Drops all chunks; their entries are read from disk from now on."""
         self._chunks.clear()
         self._firsts.clear()
         self._size = 0

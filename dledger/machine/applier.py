@@ -190,7 +190,7 @@ class Applier(Generic[C, R]):
         if data is None:
             return None
         if data == NOT_KEPT:
-            return Found(_not_kept("was too large, or made space for others"))
+            return Found(_not_kept("was too large, or was dropped to make space for others"))
         if data[:1] == _REFUSED:
             return Found(CommandRefused(data[1:].decode()))
         return Found(self.machine.decode_result(data[1:]) if data[1:] else None)

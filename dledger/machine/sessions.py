@@ -10,7 +10,7 @@
 The table is a fold over the log, so it is the same on every node and part of each snapshot. It is
 bounded by rules that need the log alone: a session goes when the log's time is an hour behind its
 last command, and the one that was idle longest goes when there are too many. Results that take too
-much space are given up, those of the session that was idle longest first; that their commands were
+much space are dropped, those of the session that was idle longest first; that their commands were
 applied stays known. Space is looked for at certain indexes only (applier.py): nodes apply the same
 entries in different batches, and between two entries of a batch the tables differ.
 """

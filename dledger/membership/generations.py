@@ -82,12 +82,12 @@ class Generations:
     # -- as Witness ------------------------------------------------------------------------------
 
     def met(self, peer: NodeId, incarnation: int) -> Generation:
-        """The last generation seen of this incarnation of a peer; NO_GENERATION if none."""
+        """The newest generation met of this incarnation of a peer; NO_GENERATION if none."""
         known = self._met.get(peer)
         return NO_GENERATION if known is None or known[0] != incarnation else known[1]
 
     def judge(self, peer: NodeId, met: Generation) -> str | None:
-        """Returns the sentence that refuses `met` as newer than our folder, or None."""
+        """The refusal if our folder lacks generation `met`, also told `told_older`; else None."""
         if not self._lacks(met):
             return None
         sentence = (
@@ -100,7 +100,7 @@ class Generations:
         return sentence
 
     def remember(self, peer: NodeId, incarnation: int, generation: Generation) -> None:
-        """Keeps a newer generation of a peer, and reports the change."""
+        """Keeps a generation of a peer if it is newer than the one kept, and calls `changed`."""
         if generation.number <= self.met(peer, incarnation).number:
             return
         self._met[peer] = (incarnation, generation)

@@ -114,7 +114,7 @@ class Departed:
         return owner
 
     def owner(self, producer: str) -> str | None:
-        """Returns the owner of a producer that was pushed out, or None."""
+        """Owner of a producer that was pushed out; None: it had none, or is not here."""
         return self._owners.get(producer)
 
     def rows(self) -> Iterator[tuple[str, str | None]]:

@@ -44,11 +44,11 @@ class Stream:
 
     @property
     def last(self) -> int:
-        """The newest number that is stored."""
+        """The highest number that is stored."""
         return self.runs[-1].last
 
     def extend(self, run: Run) -> None:
-        """Adds a run behind the newest one, joined to it where both are dense."""
+        """Adds the newest run, joined to the last if that stays dense; keeps RUNS_MAX of them."""
         runs = self.runs
         tail = runs[-1]
         if run.first == tail.last + 1 and run.first_index == tail.last_index + 1:

@@ -190,7 +190,7 @@ class Repair:
         return whole
 
     def status(self) -> RepairStatus:
-        """Damaged and refused ranges, and the scrub pass: running, done as a share, counted."""
+        """Damaged and refused ranges, the share of the pass under way, and all counts."""
         log, damaged = self._log, self._log.damaged
         share = 1.0
         if self._passing and self._cursor is not None and log.end_position > log.first_position:

@@ -1,7 +1,7 @@
 """Does the disk still do its work? A verdict from the times of the syncs; see core/disk.py (L5).
 
     a sync under way for `stall_seconds`    STALLED, until it comes back
-    the shell found no space                 FULL, LOW: see `full`, `no_state`, `stuck`, `low`
+    the shell found no space                FULL, LOW: see `full`, `no_state`, `stuck`, `low`
     either, less than `trust_seconds` ago   RECOVERING
     else                                    GOOD
 
@@ -38,7 +38,7 @@ class SyncTimes:
     longest: float = 0.0
 
     def begin(self, kind: str, now: float) -> None:
-        """Notes that work of this kind was handed to the disk at `now`."""
+        """Work of this kind goes to the disk at `now`, in seconds of the caller's clock."""
         self.kind, self.began_at = kind, now
 
     def under_way_since(self) -> float | None:
@@ -46,7 +46,7 @@ class SyncTimes:
         return self.began_at
 
     def end(self, now: float) -> None:
-        """Adds the time that the work took to count, total and longest."""
+        """The work came back at `now`: counts it and its seconds. AssertionError without work."""
         assert self.began_at is not None
         took = max(0.0, now - self.began_at)  # the clock that ends it may be read a moment behind
         self.began_at = None

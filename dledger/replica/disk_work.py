@@ -33,7 +33,7 @@ class _MarkThenHardState:
 
 
 def is_sent_again(work: SyncWork, error: BaseException | None) -> bool:
-    """Is it a chunk of a state that found no space? Its leader sends it again."""
+    """Is it a chunk of a state for which there was no space? Its leader sends it again."""
     return work.kind == "snapshot" and isinstance(error, OSError) and is_out_of_space(error)
 
 

@@ -42,7 +42,7 @@ class Pending:
         return len(self._proposals)
 
     def add(self, proposal: Proposal) -> None:
-        """Appends a proposal; its entries come after those of all others here."""
+        """Adds a proposal that was appended; its entries lie above those of all others here."""
         self._proposals.append(proposal)
 
     def applied(self, index: Index) -> None:

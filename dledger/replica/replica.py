@@ -293,7 +293,7 @@ class Replica:
         self._fail(detail, named)
 
     def status(self) -> NodeStatus:
-        """Role, term and pointers as the core sees them now."""
+        """A frozen picture of the core: role, term, vote, pointers, peers, configuration."""
         return self.node.status()
 
     # -- effects out -----------------------------------------------------------------------------
@@ -540,7 +540,7 @@ class Replica:
         if self.failure is not None:
             return
         self.failure = named or NodeFailed(
-            f"this replica stopped: {detail}; repair the disk or the files and start it again"
+            f"this replica stopped: {detail}; remove the cause and start this node again"
         )
         self._held.clear()
         self._effects.clear()

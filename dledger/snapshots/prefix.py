@@ -49,7 +49,7 @@ class ReceiveTask:
         self.offset, self.whole = 0, False
 
     def run(self) -> None:
-        """Writes the chunk durably; then `offset` is the end so far, `whole` if it was the last."""
+        """Writes the chunk, durably, if it is the next one; sets `offset` and `whole`."""
         self.offset, self.whole = self._folder.receive(self.message.position, self._part)
 
 
@@ -160,7 +160,7 @@ class Prefix:
     # -- receive -----------------------------------------------------------------------------------
 
     def begin_receive(self, message: SnapshotChunk) -> ReceiveTask:
-        """Returns the task that writes one chunk of the state that a leader sends."""
+        """Returns the task that keeps one chunk of the state that a leader sends."""
         return ReceiveTask(self.folder, message)
 
     def _received(self, task: ReceiveTask, *, may_install: bool) -> ev.SnapshotReceived:

@@ -62,7 +62,7 @@ class Part(NamedTuple):
 
 
 def snapshot_of(start: LogStart, state: bytes) -> Snapshot:
-    """Describes `state` as the state at this beginning: anchor, checksum, size."""
+    """Anchor of `start`, with size and crc32 of the `state` that entries up to it led to."""
     return Snapshot(start.term, start.index, start.chain_crc, crc32(state), len(state))
 
 

@@ -73,7 +73,7 @@ class LogStoreConformance:
     # -- appending ------------------------------------------------------------------------------
 
     def test_an_empty_log_has_nothing(self) -> None:
-        """No entry, no term, no flush, and no sync to begin."""
+        """No entry, term or flushed index; positions are 0, and there is no sync to begin."""
         log = self.make_log(FILE_SIZE)
         assert log.last == NO_ENTRY
         assert (log.first_index, log.flushed) == (0, NO_INDEX)
@@ -82,7 +82,7 @@ class LogStoreConformance:
         assert log.begin_sync() is None
 
     def test_entries_get_indexes_from_zero_and_positions_by_size(self) -> None:
-        """A record that does not fit the file begins the next one."""
+        """A record that does not fit into the rest of a file begins the next file."""
         log = self.make_log(FILE_SIZE)
         assert list(log.append([b"a" * 300, b"b" * 300, b"c" * 300], Term(1))) == [0, 348, 1024]
         assert list(log.append([b"d" * 5], Term(1))) == [1372]
@@ -90,7 +90,7 @@ class LogStoreConformance:
         assert log.end_position == 1425
 
     def test_a_record_stays_in_its_file_only_with_eight_bytes_to_spare(self) -> None:
-        """The blank that ends a file takes 8 bytes, as in Java."""
+        """They are kept for the blank that ends a file, as in Java."""
         exact = FILE_SIZE - 2 * HEADER_SIZE - 100 - 8
         for size, second in ((exact, 148), (exact + 1, 1024)):
             log = self.make_log(FILE_SIZE)
@@ -113,7 +113,7 @@ class LogStoreConformance:
             assert header.chain_crc == previous
 
     def test_the_address_of_the_body_is_stamped_before_the_checksum(self) -> None:
-        """The body CRC covers the address that `stamp_at` asks for."""
+        """Only the 8 bytes at `stamp_at` change, and the body CRC covers them."""
         log = self.make_log(FILE_SIZE)
         positions = log.append([bytes(600), bytes(600)], Term(1), stamp_at=28)
         for index, position in enumerate(positions):
@@ -166,13 +166,13 @@ class LogStoreConformance:
         raises(KeyError, log.index_at, log.end_position)
 
     def test_terms_come_as_runs(self) -> None:
-        """One run per term, named by its first index."""
+        """One run per term, named by its last index."""
         log = self._filled(1, 1, 1, 4, 5, 5)
         assert log.term_runs() == [(1, 2), (4, 3), (5, 5)]
         assert [log.id_of(Index(index)).term for index in range(6)] == [1, 1, 1, 4, 5, 5]
 
     def test_what_is_outside_the_log_is_an_index_error(self) -> None:
-        """Only `position_of` takes the index after the last one."""
+        """`position_of` and `read_range` also take the index after the last one."""
         log = self._filled(1, 1)
         for index in (2, 100):
             raises(IndexError, log.entry, Index(index))
@@ -202,7 +202,7 @@ class LogStoreConformance:
                 assert target.entry(Index(index)) == source.entry(Index(index))
 
     def test_a_range_names_its_terms_and_ends_where_it_is_told(self) -> None:
-        """With the entry before it and that entry's chain checksum."""
+        """It also names the entry before it and that entry's chain checksum."""
         log = self._filled(1, 1, 2, 2, 3)
         part = log.read_range(Index(1), Index(3), ALL)
         assert part.prev == EntryId(Term(1), Index(0))
@@ -211,7 +211,7 @@ class LogStoreConformance:
         assert part.last == 3
 
     def test_bytes_are_those_of_the_ranges(self) -> None:
-        """`read_bytes` cuts anywhere, also within a record."""
+        """`read_bytes` begins and ends anywhere, also within a record."""
         log = self._filled(*[1] * 20, size=170)
         everything = b"".join(log.read_range(Index(0), log.last.index, ALL).parts)
         assert bytes(log.read_bytes(0, ALL)) == everything
@@ -253,7 +253,7 @@ class LogStoreConformance:
         assert log.last == NO_ENTRY
 
     def test_a_range_that_lies_about_itself_is_rejected(self) -> None:
-        """Wrong terms, ends, bytes or checksums change no entry."""
+        """`check_range` finds wrong terms, ends, sizes, positions and checksums."""
         source = self._filled(1, 1, 2, 2)
         part = received(source.read_range(Index(2), Index(3), ALL))
         data = bytes(part.parts[0])
@@ -278,7 +278,7 @@ class LogStoreConformance:
         assert source.check_range(part._replace(parts=pieces)).data == data
 
     def test_a_range_that_does_not_continue_this_log_is_rejected(self) -> None:
-        """The entry before it must be ours (S2)."""
+        """`first` must be the next index, and `prev` an entry of this log (S2)."""
         source, other = self._filled(1, 1, 2, 2), self._filled(2, 2)
         empty = self.make_log(FILE_SIZE)
         log = self.make_log(FILE_SIZE)
@@ -317,7 +317,7 @@ class LogStoreConformance:
         assert log.begin_sync() is None
 
     def test_a_truncation_during_a_sync_lowers_what_it_covers(self) -> None:
-        """Entries appended after it are not flushed by that sync (R1)."""
+        """Entries that were appended after the truncation need the next sync (D3)."""
         log = self._filled(1, 1, 1, 1)
         task = log.begin_sync()
         assert task is not None
@@ -331,7 +331,7 @@ class LogStoreConformance:
         assert log.finish_sync(last) == 3
 
     def test_truncation_lowers_what_is_flushed(self) -> None:
-        """`flushed` never exceeds the last index."""
+        """Entries appended in the place of flushed ones are not flushed (D3)."""
         log = self._filled(1, 1, 1)
         task = log.begin_sync()
         assert task is not None
@@ -402,7 +402,7 @@ class HardStateConformance:
         assert store.state == new
 
     def test_a_save_that_did_not_run_does_not_count(self) -> None:
-        """`finish_save` raises, and the old state stays (D2)."""
+        """`finish_save` raises AssertionError (D1)."""
         store = self.make_hard_state(HardState(Term(3), None, 42))
         task = store.begin_save(HardState(Term(4), None, 42))
         raises(AssertionError, store.finish_save, task)
@@ -419,7 +419,7 @@ class HardStateConformance:
         raises(AssertionError, store.begin_save, HardState(Term(2), None, 42))
 
     def test_votes_and_their_absence_are_told_apart(self) -> None:
-        """None, a plain id and an id of several bytes a letter."""
+        """No vote, an ASCII id, and an id with several bytes a letter."""
         for vote in (None, NodeId("n0"), NodeId("節点")):
             store = self.make_hard_state(HardState(Term(0), None, 1 << 63))
             state = HardState(Term(9), vote, 1 << 63)

@@ -95,7 +95,7 @@ class MemoryLog:
 
     @property
     def flushed(self) -> Index:
-        """The newest index that a finished sync has covered."""
+        """Highest index that a finished sync has covered; NO_INDEX for none."""
         return self._flushed
 
     @property
@@ -108,7 +108,7 @@ class MemoryLog:
         return _runs_of(self._records)
 
     def append(self, bodies: Sequence[Buffer], term: Term, *, stamp_at: int = -1) -> Sequence[int]:
-        """As `LogStore.append`: refuses the whole batch when one body does not fit."""
+        """As `LogStore.append`. Raises EntryTooLarge, LogUsageError; then no body is appended."""
         assert term >= self.last.term, "terms never go back"
         for body in bodies:
             if len(body) > self.body_size_max:
@@ -139,7 +139,7 @@ class MemoryLog:
 
     @property
     def body_size_max(self) -> int:
-        """A file less one header and one blank."""
+        """Bytes of a file less one header and one blank."""
         return self._file_size - HEADER_SIZE - BLANK_SIZE
 
     def check_range(self, source: LogRange | ReceivedRange) -> VerifiedRange:
@@ -181,7 +181,7 @@ class MemoryLog:
         return self._records[index].end if index >= 0 else 0
 
     def read_range(self, first: Index, last_max: Index, size_max: int) -> LogRange:
-        """As `LogStore.read_range`. Raises IndexError outside the log."""
+        """As `LogStore.read_range`."""
         if not 0 <= first <= len(self._records):
             raise IndexError(f"entry {first} is not in the log")
         prev = self.id_of(Index(first - 1))
@@ -202,24 +202,24 @@ class MemoryLog:
         )
 
     def read_bytes(self, position: int, size: int) -> bytes:
-        """As `LogStore.read_bytes`, from all records joined."""
+        """As `LogStore.read_bytes`; joins all records first. Raises IndexError outside the log."""
         if not 0 <= position <= self.end_position:
             raise IndexError(f"position {position} is not in the log")
         data = b"".join(record.blank + record.data for record in self._records)
         return data[position : position + size]
 
     def entry(self, index: Index) -> Entry:
-        """As `LogStore.entry`. Raises IndexError outside the log."""
+        """As `LogStore.entry`."""
         record = self._records[self._inside(index)]
         return Entry(record.header, memoryview(record.data)[HEADER_SIZE:])
 
     def entries(self, first: Index, last: Index) -> Iterator[Entry]:
-        """Yields `first` to `last`, both included."""
+        """Yields entries `first` to `last`, both included. Raises IndexError outside the log."""
         for index in range(first, last + 1):
             yield self.entry(Index(index))
 
     def position_of(self, index: Index) -> int:
-        """As `LogStore.position_of`; for `last + 1` the log's end."""
+        """As `LogStore.position_of`. Raises IndexError outside the log."""
         if index == len(self._records):
             return self.end_position
         return self._records[self._inside(index)].header.position
@@ -290,7 +290,7 @@ class MemoryLog:
         return None
 
     def save_commit(self, committed: Index) -> None:
-        """As `LogStore.save_commit`: only raises the index."""
+        """As `LogStore.save_commit`; a lower index than the one kept has no effect."""
         assert committed < len(self._records), "commit never exceeds the log's end (W5)"
         self.committed = max(self.committed, committed)
 
@@ -300,7 +300,7 @@ class MemoryLog:
         del self._records[self._flushed + 1 :]
 
     def close(self) -> None:
-        """Counts all entries as flushed, as an orderly end does."""
+        """Counts all entries as flushed, so that a `crash` after it loses none."""
         self._flushed = Index(len(self._records) - 1)
 
 
@@ -356,7 +356,7 @@ class MemoryHardState:
 
     @property
     def state(self) -> HardState:
-        """The state of the last finished save."""
+        """The state of the last finished save, or the one given at the start."""
         return self._state
 
     def begin_save(self, state: HardState) -> _Save:
@@ -367,7 +367,7 @@ class MemoryHardState:
         return self._task
 
     def finish_save(self, task: SyncTask) -> None:
-        """Makes the saved state the current one (D2)."""
+        """Makes the saved state the current one; AssertionError if the task has not run (D1)."""
         assert task is self._task, "not the save that is under way"
         assert self._task is not None
         assert self._task.done, "the save did not run to its end"

@@ -16,7 +16,7 @@ _REQUEST = struct.Struct(">qqqqI")
 
 
 def pack_range_request(message: RangeRequest) -> bytes:
-    """Packs the question for entries after `prev` up to `last`, in `size_max` bytes."""
+    """The head of the frame: request id, `prev`, `last` and `size_max`; the sender is not in it."""
     return _REQUEST.pack(message.request_id, *message.prev, message.last, message.size_max)
 
 

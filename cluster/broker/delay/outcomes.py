@@ -67,7 +67,7 @@ class Outcomes:
     def deliver(
         self, position: int, pieces: Pieces, topic: str, queue: int, properties: bytes
     ) -> None:
-        """The message itself, in its real queue. The caller has looked for space."""
+        """The message itself, in its real queue. The caller has checked that there is space."""
         batch = self._open()
         body = pieces.encode(
             topic,

@@ -76,7 +76,7 @@ class InFlightLimiter:
                 await waiter
         except TimeoutError:
             raise QueueFull(
-                f"{self.count} messages wait for their receipts and no space came in "
+                f"{self.count} messages wait for their receipts and no place became free in "
                 f"{seconds_max:g} s"
             ) from None
         finally:

@@ -39,7 +39,7 @@ def test_nightly_draws_every_safe_kind_and_every_choreography() -> None:
         ("[faults]\nkinds = ['kill']\nwithout = ['tea']", "there is no fault 'tea'"),
         ("[faults]\ngap_min = 4.0\ngap_max = 1.0", "gap_min"),
         ("[faults]\nweather_seconds = 0", "weather_seconds is 0"),
-        ("[run]\nseconds = 1.0", "no space for faults"),
+        ("[run]\nseconds = 1.0", "no time for faults"),
         ("[run]\nnodes = 12", "nodes is 12"),
         ("[workload]\nqueues = 0", "a queue and a producer"),
         ("[tea]\ncups = 2", "no section tea"),

@@ -117,7 +117,7 @@ class LogBeginning:
     def begin_save(self) -> Callable[[], None]:
         """Work that writes the taken states to disk; in any thread, before the next checkpoint.
 
-        What finds no space stays for the next one.
+        A state for which there is no space stays for the next one.
         """
         self._forget_saved()
         taken = tuple(self._taken)
