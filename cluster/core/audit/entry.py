@@ -42,7 +42,9 @@ class AuditEntry:
         target: the thing that it is about, with its kind.
         outcome: DONE: it stands right behind this entry in the log. BEGUN: it was allowed and
             began; where it came to nothing an entry that says REFUSED follows.
-        account: the access key; "" without access control.
+        account: the access key that was proven; "" without access control, and from an address that
+            needs no account. Of a refusal for a missing right or a wrong signature: the key that
+            the client named.
         address: of the client, as host:port.
         client: its language and version, as it says.
         via: the tool that asked (console, api, cli), as it says; "": by the protocol alone.

@@ -171,6 +171,17 @@ async def test_accounts_are_named_secrets_are_not_and_strangers_get_nothing(
                 assert b"the-chief" not in answer.body
 
 
+async def test_an_account_that_is_not_proven_is_in_no_entry_of_a_change(
+    make_brokers: MakeBrokers,
+) -> None:
+    async with make_brokers(1) as brokers:
+        client = await brokers.client(await brokers.leader())
+        named = {"AccessKey": "the-chief", "Signature": "of nobody"}
+        topic = new_topic("orders")
+        assert (await client.ask(17, {**topic.ext, **named}, topic.body)).code == 0
+        assert [(row["account"], row["outcome"]) for row in await entries(client)] == [("", "done")]
+
+
 def _ways_in() -> list[tuple[int, Ask]]:
     pull = {
         "consumerGroup": "CG", "queueId": 0, "queueOffset": 0, "maxMsgNums": 9, "sysFlag": 4,

@@ -74,7 +74,9 @@ class AuditTrail:
         if call.frame.code not in ACTIONS:
             return
         given = {name: value for name, value in call.frame.ext.items() if name != ACCESS_KEY}
-        self.refused(self._entry(call, attempted(call.frame.code), parameters_of(given)), error)
+        entry = self._entry(call, attempted(call.frame.code), parameters_of(given))
+        claimed = entry.account or call.frame.ext.get(ACCESS_KEY, "")
+        self.refused(replace(entry, account=claimed), error)
 
     def refused(self, entry: AuditEntry, error: Exception) -> None:
         """Keep that it was refused: in the log where this node leads, else in its own log file.
@@ -130,7 +132,7 @@ class AuditTrail:
         return AuditEntry(
             verb=action.verb,
             target=action.target,
-            account=call.caller.key or ext.get(ACCESS_KEY, ""),
+            account=call.caller.key,  # never one that is named without a signature
             address=call.client.address,
             client=f"{frame.language} {frame.version}",
             via=ext.get(VIA, ""),
