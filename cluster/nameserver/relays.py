@@ -94,7 +94,9 @@ def relayed(
     return [
         queues
         for queues in route.queues
-        if queues.perm & PERM_WRITE and brokers[queues.broker_name].leader
+        if queues.perm & PERM_WRITE
+        and queues.write_queue_count  # a name that is emptied has none, and may be read
+        and brokers[queues.broker_name].leader
     ]
 
 

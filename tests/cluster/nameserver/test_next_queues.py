@@ -50,6 +50,24 @@ def longest_run(nodes: list[str]) -> int:
     return max(len(list(same)) for _, same in groupby(nodes + nodes))
 
 
+@pytest.mark.parametrize("tries_next", [False, True])
+@pytest.mark.parametrize("serves_rest", [False, True])
+def test_a_name_that_is_emptied_gets_no_message(tries_next: bool, serves_rest: bool) -> None:
+    """None of its queues may be written to; consumers read what it has."""
+    emptied = Registration({"T": TopicConfig("T", 4, 0, 6)}, 1)
+    registry = three("c", emptied, three("b", topic_of(4)))
+    if not serves_rest:
+        register(registry, "n2", 3, name="b", topics=topic_of(4), serves_rest=False)
+    route = registry.route("T", 0.0, stock=True, relays=True, tries_next=tries_next)
+    assert route is not None
+    written = {row.broker_name for row in route.queues if row.write_queue_count}
+    assert {real_name(name) for name in written} == {"b"}
+    assert len(written) == (3 if tries_next and serves_rest else 2), "b has its relays"
+    assert [queue.broker_name for queue in route.read_queues("T")].count("c") == 4
+    if tries_next:
+        assert {real_name(name) for name, _ in go_list(route)} == {"b"}
+
+
 @pytest.mark.parametrize("names", ["b", "bc"])
 @pytest.mark.parametrize("count", COUNTS)
 def test_each_queue_gets_the_same_share(names: str, count: int) -> None:
