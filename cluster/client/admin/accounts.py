@@ -10,6 +10,7 @@ import orjson
 from cluster.client.routing.client_instance import ClientInstance
 from cluster.client.routing.leader_requests import ask_leader
 from cluster.client.routing.routes import DEFAULT_TOPIC
+from cluster.errors import NotFound
 from cluster.protocol.account_headers import ListAccountsRequest
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.headers import encode
@@ -85,19 +86,37 @@ async def change_accounts(
     put: Iterable[Row] = (),
     delete: Iterable[str] = (),
 ) -> list[str]:
-    """Change them on each broker name, in the order of the names. Returns the names.
+    """Change them on each broker name, in the order of the names. Returns the names that did.
 
-    On one name all of it is done or nothing. What is so already is no change, but for `delete`:
-    where a broker name failed, ask again for the rest.
+    On one name all of it is done or nothing. What is so already is no change: where a broker name
+    failed, ask again for the rest. A single account that is altered or deleted is passed over where
+    a name has it not, so that such a name keeps no other one from it.
 
-    Raises InvalidRequest, NotFound, ClusterError: names before it in the order are changed.
+    Raises NotFound for one that no name has; InvalidRequest, NotFound for one of several,
+    ClusterError: names before it in the order are changed.
     """
-    body = orjson.dumps(
-        {"create": [*create], "alter": [*alter], "put": [*put], "delete": [*delete]}
-    )
-    names = sorted(await instance.routes.registered())
-    for broker in names:
-        await ask_leader(
-            instance, broker, DEFAULT_TOPIC, RequestCode.CHANGE_ACCOUNTS, {}, body=body
-        )
-    return names
+    parts: dict[str, list[Any]] = {
+        "create": [*create],
+        "alter": [*alter],
+        "put": [*put],
+        "delete": [*delete],
+    }
+    single = [*parts["alter"], *parts["delete"]]
+    passes_over = len(single) == 1 and not parts["create"] and not parts["put"]
+    body = orjson.dumps(parts)
+    changed: list[str] = []
+    missing: NotFound | None = None
+    for broker in sorted(await instance.routes.registered()):
+        try:
+            await ask_leader(
+                instance, broker, DEFAULT_TOPIC, RequestCode.CHANGE_ACCOUNTS, {}, body=body
+            )
+        except NotFound as error:
+            if not passes_over:
+                raise
+            missing = error
+        else:
+            changed.append(broker)
+    if missing is not None and not changed:
+        raise missing
+    return changed
