@@ -1,4 +1,8 @@
-"""Accounts of the log and their rights. A secret is told once, by the answer that draws it."""
+"""Accounts of the log and their rights. A secret is told once, by the answer that draws it.
+
+The console's own account (`admin.account_file`) is made with the secret of its file, and nothing
+that would end it is done here: each request of the console would be refused from then on.
+"""
 
 from __future__ import annotations
 
@@ -48,16 +52,24 @@ async def list_of_accounts(source: Source, values: Values) -> dict[str, Any]:
 
 
 async def create_account(source: Source, values: Values) -> dict[str, Any]:
-    """Create an account; its secret is drawn here. Raises InvalidRequest."""
-    secret = random_secret()
-    row = {"accessKey": values["account"], "secretKey": secret, **_rights(values)}
+    """Create an account; its secret is drawn here, but the console's own has that of its file.
+
+    Raises InvalidRequest.
+    """
+    own = source.client.config.account
+    is_own = own is not None and own.access_key == values["account"]
+    secret = None if is_own else random_secret()
+    kept = own.secret_key if own is not None and is_own else secret
+    row = {"accessKey": values["account"], "secretKey": kept, **_rights(values)}
     await change_accounts(source.client.instance, create=[row])
     said = command("account", "create", values["account"], *_options(values))
     return {"account": values["account"], "secret": secret, "command": said}
 
 
 async def alter_account(source: Source, values: Values) -> dict[str, Any]:
-    """Change the given fields. Raises NotFound, ApiError (400)."""
+    """Change the given fields. Raises NotFound, ApiError (400, and 409 for the console's own)."""
+    if values["new_secret"] or values["enabled"] is False or values["admin"] is False:
+        _refuse_own(source, values["account"])
     row = {"accessKey": values["account"], **_rights(values)}
     words = [*_options(values)]
     if values["enabled"] is not None:
@@ -75,9 +87,22 @@ async def alter_account(source: Source, values: Values) -> dict[str, Any]:
 
 
 async def delete_account(source: Source, values: Values) -> dict[str, Any]:
-    """Delete an account. Raises NotFound."""
+    """Delete an account. Raises NotFound, ApiError (409) for the console's own."""
+    _refuse_own(source, values["account"])
     await change_accounts(source.client.instance, delete=[values["account"]])
     return {"command": command("account", "delete", values["account"])}
+
+
+def _refuse_own(source: Source, account: str) -> None:
+    own = source.client.config.account
+    if own is not None and own.access_key == account:
+        raise ApiError(
+            409,
+            "own-account",
+            f"the console asks as {account} itself (admin.account_file), and every request of it "
+            "would be refused from then on; use dledger account as another administrator, and put "
+            "the account or the secret that holds then into each node's file",
+        )
 
 
 def random_secret() -> str:

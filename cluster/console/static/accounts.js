@@ -49,7 +49,8 @@ function edit(row, said, again) {
       title: isNew ? "New account" : `Alter ${account}`, label: isNew ? "Create it" : "Alter it",
       command: `dledger account ${verb} ${quoted(account)} ${inputs.options()}`,
       text: isNew ? `Makes ${account} on each broker name, and shows its secret once. With the first account, an `
-        + "administrator's, every node begins to ask everybody for one; this console needs admin.account_file then."
+        + "administrator's, every node begins to ask everybody for one; this console needs admin.account_file then, "
+        + "and its own account, which gets the secret of that file."
         : `Its rights become these on each broker name, at once, on connections that are open, too.`,
       work: async () => { found = isNew ? await send("POST", "/accounts", { account, ...inputs.body() })
         : await send("PATCH", `/accounts/${path(account)}`, inputs.body()); },

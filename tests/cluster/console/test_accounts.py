@@ -26,7 +26,7 @@ async def listed(world: World) -> dict[str, Any]:
 async def test_accounts_are_made_changed_and_deleted(
     make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drawn = iter(["of-console", *(f"drawn-for-a-test-{n}" for n in range(3))])
+    drawn = iter([f"drawn-for-a-test-{n}" for n in range(3)])
     monkeypatch.setattr(accounts, "random_secret", lambda: next(drawn))
     async with make_world(tokens=True) as world:
         world.http.headers["Authorization"] = "Bearer the token of an admin"
@@ -34,7 +34,7 @@ async def test_accounts_are_made_changed_and_deleted(
         console = {"account": "console", "admin": True}
         made = await change(world, "POST", "/accounts", "AccountChanged", **console)
         assert made["command"] == "dledger account create console --admin"
-        assert made["secret"] == "of-console"  # as the console's own account file has it
+        assert made["secret"] is None, "the console's own account file has it"
         made = await change(
             world, "POST", "/accounts", "AccountChanged", account="writer", topics="orders=PUB|SUB"
         )
@@ -67,6 +67,19 @@ async def test_accounts_are_made_changed_and_deleted(
         ):
             status, _ = await world.call("PATCH", f"/api/v1{path}", json=body)
             assert status == wanted, path
+        boss = {"account": "the-chief", "admin": True}  # so the console's is not the last one
+        await change(world, "POST", "/accounts", "AccountChanged", **boss)
+        for method, body in (
+            ("PATCH", {"new_secret": True}),
+            ("PATCH", {"enabled": False}),
+            ("PATCH", {"admin": False}),
+            ("DELETE", {}),
+        ):
+            status, found = await world.call(method, "/api/v1/accounts/console", json=body)
+            assert (status, found["error"]["id"]) == (409, "own-account"), (method, body)
+        mine = {"admin": True, "topics": "orders=SUB"}
+        await change(world, "PATCH", "/accounts/console", "AccountChanged", **mine)
+        await change(world, "DELETE", "/accounts/the-chief", "Changed")
         deleted = await change(world, "DELETE", "/accounts/writer", "Changed")
         assert deleted["command"] == "dledger account delete writer"
         assert set(await listed(world)) == {"console"}
