@@ -23,6 +23,8 @@ from dledger.wire.frames import FrameType, pack_frame
 
 #: Few enough for silence between two operations, in all clients together.
 OPERATIONS_PER_SECOND = 1.5
+#: Seconds until some client has asked again: each pauses for up to twice its share of that rate.
+LONGEST_PAUSE = 24.0
 #: Of `CoreConfig`; the first one in heartbeats.
 QUIET_AFTER, QUIET_CHECK = 2, 4.0
 SPREAD = 0.3

@@ -25,7 +25,7 @@ from chaos.sim.course import FROM_SEED, Begun, Course
 from chaos.sim.disk import CutPolicy
 from chaos.sim.disk_duty import DiskDuty
 from chaos.sim.former_processes import FormerProcesses
-from chaos.sim.host_beats import HostBeats, with_pauses
+from chaos.sim.host_beats import LONGEST_PAUSE, HostBeats, with_pauses
 from chaos.sim.members import SPARES, Churn, MemberWatch, hello_member, with_members
 from chaos.sim.nemesis import Nemesis
 from chaos.sim.network import CALM, Network, Pipe
@@ -238,17 +238,14 @@ class World:
         self.network.options = CALM
         self.environment.loss = 0.0
         self.former.drawn = False
-        if self.trimmer is not None:
-            self.trimmer.stop()
-        if self.clocks is not None:
-            self.clocks.stop()
+        for part in (self.trimmer, self.clocks):
+            if part is not None:
+                part.stop()
         self.nemesis.heal_all()
-        committed, limit = len(self.watch.committed), self.scheduler.now + LIVENESS_MAX
-        asked = self.environment.asked
+        pause = LONGEST_PAUSE if self._profile.quiescence else 0.0
+        committed, limit = len(self.watch.committed), self.scheduler.now + LIVENESS_MAX + pause
         self.scheduler.run_until(self.scheduler.now + 2.0)
         while len(self.watch.committed) == committed and self.scheduler.now < limit:
-            if self.environment.asked == asked:  # with --quiescence clients pause for longer
-                limit = self.scheduler.now + LIVENESS_MAX
             self.scheduler.run_until(self.scheduler.now + STEP)
         if len(self.watch.committed) == committed:
             self.watch.violation("liveness", f"nothing is committed any more: {self._picture()}")

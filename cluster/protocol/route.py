@@ -203,5 +203,5 @@ def decode_cluster_info(body: bytes) -> dict[str, BrokerData]:
 
 
 def _as_numbers(address: str) -> list[tuple[int, str]]:
-    """A key in whose order each run of digits counts as a number."""
+    """A key for sorting, with each run of digits as a number."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in _DIGITS.split(address)]
