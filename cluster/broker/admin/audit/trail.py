@@ -73,10 +73,10 @@ class AuditTrail:
         """A request was refused for its account, signature or rights."""
         if call.frame.code not in ACTIONS:
             return
-        given = {name: value for name, value in call.frame.ext.items() if name != ACCESS_KEY}
+        given = dict(call.frame.ext)
+        claimed = given.pop(ACCESS_KEY, "")
         entry = self._entry(call, attempted(call.frame.code), parameters_of(given))
-        claimed = entry.account or call.frame.ext.get(ACCESS_KEY, "")
-        self.refused(replace(entry, account=claimed), error)
+        self.refused(replace(entry, account=entry.account or claimed), error)
 
     def refused(self, entry: AuditEntry, error: Exception) -> None:
         """Keep that it was refused: in the log where this node leads, else in its own log file.
