@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
-import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,6 +16,7 @@ from cluster.client.admin.accounts import (
     change_accounts,
     import_steps,
     list_accounts,
+    random_secret,
 )
 from cluster.commands.confirming import confirm_deletion, yes_option
 from cluster.commands.connecting import Reach, address_option, connected
@@ -24,7 +24,6 @@ from cluster.commands.errors import USAGE, CommandError
 from cluster.commands.output import emit, output_option
 from cluster.commands.registry import WholeHelpGroup
 
-SECRET_BYTES = 16
 SECRET_FILE_BYTES_MAX = 4096
 PERMISSIONS = click.Choice(["DENY", "PUB", "SUB", "PUB|SUB"])
 COLUMNS = ("account", "admin", "status", "topics", "groups", "default_topic", "default_group")
@@ -242,7 +241,7 @@ def _read(file: Path) -> tuple[list[dict[str, Any]], bool]:
 
 def _secret_of(file: Path | None) -> str:
     if file is None:
-        return secrets.token_hex(SECRET_BYTES)
+        return random_secret()
     with file.open("rb") as opened:
         lines = opened.read(SECRET_FILE_BYTES_MAX).decode(errors="replace").splitlines()
     if not lines or not lines[0].strip():

@@ -61,16 +61,15 @@ async def _show(
 ) -> None:
     async with connected(address) as client:
         found = await newest_entries(client.instance, count, **filters)
-        names = sorted(set(await client.instance.routes.registered()) - set(found.left_out))
         for sentence in _said(found):
             click.echo(sentence, err=True)
         rows = [_shown(row) for row in reversed(found.rows)]
-        columns = _SEVERAL if len(names) > 1 else COLUMNS
+        columns = _SEVERAL if len(found.names) > 1 else COLUMNS
         if not follow:
             emit(rows, output, columns)
             return
         emit(rows, "jsonl" if output == "json" else output, columns)
-        last = dict.fromkeys(names, -1)
+        last = dict.fromkeys(found.names, -1)
         for row in rows:
             last[row["broker"]] = max(last[row["broker"]], row["number"])
         async with aclosing(_coming(client, last, filters)) as coming:

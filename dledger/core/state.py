@@ -231,9 +231,10 @@ class State:
         self.round += 1
         if self.config.lease_reads:
             self.lease.sent(self.round, self.now, self.config.lease)
-        message = Heartbeat(self.me, self.term, self.commit, self.round)
-        asks = Heartbeat(self.me, self.term, self.commit, self.round, quiet=True)
+        message = asks = Heartbeat(self.me, self.term, self.commit, self.round)
         watched = self.watched if quiet and self.watched else ()
+        if watched:
+            asks = Heartbeat(self.me, self.term, self.commit, self.round, quiet=True)
         for peer in self.peers:  # an older release does not know what `quiet` is
             self.send(peer, asks if peer in watched else message)
 

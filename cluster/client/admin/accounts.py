@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -18,6 +19,8 @@ from cluster.protocol.json_body import ITEM_SIZE_MAX, ITEMS_MAX, ROWS_COUNT_MAX,
 
 Row = Mapping[str, Any]
 
+SECRET_BYTES = 16
+"""Of a secret that is drawn, before they are written as hex digits."""
 _ROOM_BYTES, _ROOM_ITEMS = 1_000, 100
 """Of a body, for what stands around the rows."""
 
@@ -43,6 +46,11 @@ def import_steps(rows: Iterable[Row]) -> list[list[Row]]:
 
 def _is_no_chief(row: Row) -> bool:
     return row.get("admin") is not True or row.get("status", "enable") != "enable"
+
+
+def random_secret() -> str:
+    """A secret for an account: 32 hex digits, drawn anew at each call."""
+    return secrets.token_hex(SECRET_BYTES)
 
 
 def account_facts(row: Row) -> dict[str, Any]:

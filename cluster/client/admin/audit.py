@@ -77,6 +77,7 @@ class NewestEntries:
 
     Attributes:
         rows: as those of an AuditPage.
+        names: of the broker names that answered, in their order.
         places: broker name → the number to go on before (None: its newest); without those that
             have no more.
         damaged: broker name → records that are passed over, because its leader's disk has them
@@ -85,6 +86,7 @@ class NewestEntries:
     """
 
     rows: list[dict[str, Any]]
+    names: list[str]
     places: dict[str, int | None]
     damaged: dict[str, int]
     left_out: dict[str, str]
@@ -136,7 +138,7 @@ async def newest_entries(
         elif one.following is not None:
             following[name] = one.following
     damaged = {name: one.damaged for name, one in found.items() if one.damaged}
-    return NewestEntries(merged, following, damaged, left_out)
+    return NewestEntries(merged, list(found), following, damaged, left_out)
 
 
 @dataclass(slots=True)

@@ -6,18 +6,21 @@ that would end it is done here: each request of the console would be refused fro
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator
 from typing import Any
 
-from cluster.client.admin.accounts import account_facts, change_accounts, list_accounts
+from cluster.client.admin.accounts import (
+    account_facts,
+    change_accounts,
+    list_accounts,
+    random_secret,
+)
 from cluster.console.api.changes import command
 from cluster.console.api.failures import ApiError
 from cluster.console.api.paging import page_of_names
 from cluster.console.api.source import Source
 from cluster.console.api.table import Values
 
-SECRET_BYTES = 16
 PERMISSIONS = ("DENY", "PUB", "SUB", "PUB|SUB")
 _FIELDS = {
     "admin": "admin",
@@ -103,11 +106,6 @@ def _refuse_own(source: Source, account: str) -> None:
             "would be refused from then on; use dledger account as another administrator, and put "
             "the account or the secret that holds then into each node's file",
         )
-
-
-def random_secret() -> str:
-    """Another one each time."""
-    return secrets.token_hex(SECRET_BYTES)
 
 
 def _rights(values: Values) -> dict[str, Any]:

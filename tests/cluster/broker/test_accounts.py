@@ -38,6 +38,12 @@ async def asked(
     return await client.ask(code, ext, ask.body)
 
 
+async def create_topics(client: RawClient, count: int) -> None:
+    """Topics t0, t1 and so on; each is an entry of the audit log."""
+    for number in range(count):
+        assert (await asked(client, 17, new_topic(f"t{number}"))).code == 0
+
+
 def change(**parts: Any) -> Ask:
     return Ask(body=json.dumps(parts).encode())
 

@@ -16,7 +16,7 @@ from cluster.protocol.codes import RequestCode as Code
 from .access_world import Ask, new_topic, send
 from .conftest import MakeBrokers
 from .harness import RawClient, until
-from .test_accounts import CHIEF, NO_PERMISSION, SETTINGS, WRITER, asked, change
+from .test_accounts import CHIEF, NO_PERMISSION, SETTINGS, WRITER, asked, change, create_topics
 from .test_retention import FILE_SIZE, KEEP_NOTHING, RAFT, settle, trim, write
 
 
@@ -288,8 +288,7 @@ async def test_as_many_are_carried_over_as_days_and_bytes_allow(make_brokers: Ma
     async with make_brokers(1, raft=RAFT, **settings) as brokers:
         node = await brokers.leader()
         client = await brokers.client(node)
-        for number in range(6):
-            assert (await asked(client, 17, new_topic(f"t{number}"))).code == 0
+        await create_topics(client, 6)
         await write(client, 130)
         await settle([node])
         await trim(brokers, FILE_SIZE)

@@ -18,7 +18,7 @@ from dledger.log.port import WantedSpace
 from .access_world import Ask, new_topic
 from .conftest import MakeBrokers
 from .harness import until
-from .test_accounts import asked
+from .test_accounts import asked, create_topics
 from .test_audit import entries, gathered, said
 from .test_retention import FILE_SIZE, KEEP_NOTHING, RAFT, delete_files, settle, write
 
@@ -45,8 +45,7 @@ async def test_entries_without_room_do_not_keep_old_files(
     async with make_brokers(1, raft=RAFT, **KEEP_NOTHING) as brokers:
         node = await brokers.leader()
         client = await brokers.client(node)
-        for number in range(6):
-            assert (await asked(client, 17, new_topic(f"t{number}"))).code == 0
+        await create_topics(client, 6)
         await write(client, 200)
         await settle([node])
         fill_disk(node, monkeypatch)

@@ -16,10 +16,10 @@ from cluster.core.topics import AUDIT_KEPT_TOPIC, AUDIT_TOPIC
 from cluster.protocol.codes import RequestCode as Code
 from commitlog.errors import StoreDamaged
 
-from .access_world import Ask, new_topic
+from .access_world import Ask
 from .conftest import MakeBrokers
 from .harness import until
-from .test_accounts import asked
+from .test_accounts import asked, create_topics
 from .test_audit import entries
 from .test_retention import FILE_SIZE, KEEP_NOTHING, RAFT, settle, trim, write
 
@@ -70,8 +70,7 @@ async def test_no_turn_reads_or_writes_many_entries(
     async with make_brokers(1, raft=RAFT, **KEEP_NOTHING) as brokers:
         node = await brokers.leader()
         client = await brokers.client(node)
-        for number in range(ENTRIES):
-            assert (await asked(client, 17, new_topic(f"t{number}"))).code == 0
+        await create_topics(client, ENTRIES)
         await write(client, 130)
         await settle([node])
         turns.next()
@@ -91,8 +90,7 @@ async def test_a_leadership_that_ends_while_entries_are_kept_lets_no_file_go(
     async with make_brokers(1, raft=RAFT, **KEEP_NOTHING) as brokers:
         node = await brokers.leader()
         client = await brokers.client(node)
-        for number in range(ENTRIES):
-            assert (await asked(client, 17, new_topic(f"t{number}"))).code == 0
+        await create_topics(client, ENTRIES)
         await write(client, 130)
         await settle([node])
         retention = node.parts.housekeeping.retention
@@ -117,8 +115,7 @@ async def test_a_damaged_entry_hides_no_other_one(
     async with make_brokers(1, raft=RAFT, **KEEP_NOTHING) as brokers:
         node = await brokers.leader()
         client = await brokers.client(node)
-        for number in range(5):
-            assert (await asked(client, 17, new_topic(f"t{number}"))).code == 0
+        await create_topics(client, 5)
         queue = node.parts.derived.queue(AUDIT_TOPIC, 0)
         assert queue is not None
         damaged, record = queue.read(2, 1)[0].physical_offset, RecordReader.record

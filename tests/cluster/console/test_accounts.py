@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cluster.client.admin.accounts import SECRET_BYTES
 from cluster.console.api import accounts
 
 from .conftest import MakeWorld, World
@@ -97,4 +98,4 @@ async def test_accounts_are_made_changed_and_deleted(
 def test_secrets_are_long_and_never_the_same() -> None:
     found = {accounts.random_secret() for _ in range(50)}
     assert len(found) == 50
-    assert {len(secret) for secret in found} == {2 * accounts.SECRET_BYTES}
+    assert {len(secret) for secret in found} == {2 * SECRET_BYTES}

@@ -11,14 +11,13 @@ import asyncio
 import contextlib
 import itertools
 import socket
-import struct
 import threading
 from collections.abc import Iterator, Sequence
 
+from chaos.live.syn_hole import RESET
 from tests.waiting import limit
 
 PIECE = 1 << 16
-RESET = struct.pack("ii", 1, 0)  # SO_LINGER: on, 0 s
 
 
 class RoundRobin:
