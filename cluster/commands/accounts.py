@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +17,7 @@ from cluster.client.admin.accounts import (
     change_accounts,
     import_steps,
     list_accounts,
+    may_be_changed,
     random_secret,
 )
 from cluster.commands.confirming import confirm_deletion, yes_option
@@ -23,6 +25,7 @@ from cluster.commands.connecting import Reach, address_option, connected
 from cluster.commands.errors import USAGE, CommandError
 from cluster.commands.output import emit, output_option
 from cluster.commands.registry import WholeHelpGroup
+from cluster.errors import ClusterError
 
 SECRET_FILE_BYTES_MAX = 4096
 PERMISSIONS = click.Choice(["DENY", "PUB", "SUB", "PUB|SUB"])
@@ -130,9 +133,14 @@ def create(
     if save is not None:
         _save(save, name, secret)
     row = {"accessKey": name, "secretKey": secret, **rights}
-    _change(address, create=[row])
     shown = {} if secret_file or save else {"secret": secret}
-    emit([{**account_facts(row), **shown}], output, (*COLUMNS, *shown))
+
+    def told() -> None:
+        emit([{**account_facts(row), **shown}], output, (*COLUMNS, *shown))
+
+    with _told_all_the_same(told if shown else None) as done:
+        _change(address, done=done, create=[row])
+    told()
 
 
 @account.command("alter")
@@ -166,11 +174,17 @@ def alter(
         if "secretKey" not in row:
             raise CommandError("--save needs --new-secret or --secret-file; give one", USAGE)
         _save(save, name, row["secretKey"])
-    _change(address, alter=[row])
     shown = {"account": name, "changed": sorted(set(row) - {"accessKey"})}
-    if new_secret and not (secret_file or save):
+    drawn = new_secret and not (secret_file or save)
+    if drawn:
         shown["secret"] = row["secretKey"]
-    emit([shown], output)
+
+    def told() -> None:
+        emit([shown], output)
+
+    with _told_all_the_same(told if drawn else None) as done:
+        _change(address, done=done, alter=[row])
+    told()
 
 
 @account.command("delete")
@@ -210,10 +224,30 @@ def import_(file: Path, dry_run: bool, address: Reach, output: str) -> None:
         )
 
 
-def _change(address: Reach, **parts: Any) -> list[str]:
+@contextlib.contextmanager
+def _told_all_the_same(told: Callable[[], None] | None) -> Iterator[list[str]]:
+    """Tell a drawn secret also when the change failed behind a broker name that has it now.
+
+    Gives the list that `_change` fills with the names that did.
+    """
+    done: list[str] = []
+    try:
+        yield done
+    except ClusterError as error:
+        if told is not None and may_be_changed(error, done):
+            told()
+            click.echo(
+                f"the secret above counts on {', '.join(done) or 'no broker name for certain'}; "
+                "put it into a file, and finish the rest with the same command and --secret-file",
+                err=True,
+            )
+        raise
+
+
+def _change(address: Reach, done: list[str] | None = None, **parts: Any) -> list[str]:
     async def work() -> list[str]:
         async with connected(address) as client:
-            return await change_accounts(client.instance, **parts)
+            return await change_accounts(client.instance, done=done, **parts)
 
     return asyncio.run(work())
 

@@ -11,7 +11,7 @@ import orjson
 from cluster.client.routing.client_instance import ClientInstance
 from cluster.client.routing.leader_requests import ask_leader
 from cluster.client.routing.routes import DEFAULT_TOPIC
-from cluster.errors import NotFound
+from cluster.errors import ClusterError, NotFound, Outcome
 from cluster.protocol.account_headers import ListAccountsRequest
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.headers import encode
@@ -51,6 +51,14 @@ def _is_no_chief(row: Row) -> bool:
 def random_secret() -> str:
     """A secret for an account: 32 hex digits, drawn anew at each call."""
     return secrets.token_hex(SECRET_BYTES)
+
+
+def may_be_changed(error: ClusterError, done: Iterable[str]) -> bool:
+    """May some broker name have a change that ended in `error`, behind the names `done`?
+
+    Then a secret that was drawn for it is in use, or may be, and has to be told all the same.
+    """
+    return any(done) or error.outcome is Outcome.UNKNOWN
 
 
 def account_facts(row: Row) -> dict[str, Any]:
@@ -93,12 +101,16 @@ async def change_accounts(
     alter: Iterable[Row] = (),
     put: Iterable[Row] = (),
     delete: Iterable[str] = (),
+    done: list[str] | None = None,
 ) -> list[str]:
     """Change them on each broker name, in the order of the names. Returns the names that did.
 
     On one name all of it is done or nothing. What is so already is no change: where a broker name
     failed, ask again for the rest. A single account that is altered or deleted is passed over where
     a name has it not, so that such a name keeps no other one from it.
+
+    Args:
+        done: gets the names that did one by one, so it has them also when an error ends it.
 
     Raises NotFound for one that no name has; InvalidRequest, NotFound for one of several,
     ClusterError: names before it in the order are changed.
@@ -112,7 +124,7 @@ async def change_accounts(
     single = [*parts["alter"], *parts["delete"]]
     passes_over = len(single) == 1 and not parts["create"] and not parts["put"]
     body = orjson.dumps(parts)
-    changed: list[str] = []
+    changed = [] if done is None else done
     missing: NotFound | None = None
     for broker in sorted(await instance.routes.registered()):
         try:

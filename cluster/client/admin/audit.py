@@ -79,7 +79,9 @@ class NewestEntries:
         rows: as those of an AuditPage.
         names: of the broker names that answered, in their order.
         places: broker name → the number to go on before (None: its newest); without those that
-            have no more.
+            have no more. A name that failed is among them, so that it comes with the page on
+            which it answers again; one without an audit log is, as long as others have more, so
+            that each page tells of it.
         damaged: broker name → records that are passed over, because its leader's disk has them
             no more as they were written.
         left_out: broker name → why it has told nothing.
@@ -115,6 +117,7 @@ async def newest_entries(
     begin = dict.fromkeys(names) if places is None else {n: places[n] for n in names if n in places}
     found: dict[str, _Found] = {}
     left_out: dict[str, str] = {}
+    may_answer: list[str] = []
     failed: ClusterError | None = None
     for name, before in begin.items():
         try:
@@ -125,18 +128,21 @@ async def newest_entries(
             left_out[name], failed = "its release has no audit log", error
         except ClusterError as error:
             left_out[name], failed = str(error), error
+            may_answer.append(name)
     if failed is not None and not found:
         raise failed
     merged = sorted(
         (row for one in found.values() for row in one.rows), key=lambda row: -row["at_ms"]
     )[:count]
-    following: dict[str, int | None] = {}
+    following: dict[str, int | None] = {name: begin[name] for name in may_answer}
     for name, one in found.items():
         taken = [row["number"] for row in merged if row["broker"] == name]
         if len(taken) < len(one.rows):
             following[name] = taken[-1] if taken else begin[name]
         elif one.following is not None:
             following[name] = one.following
+    if following:
+        following |= {name: begin[name] for name in left_out}
     damaged = {name: one.damaged for name, one in found.items() if one.damaged}
     return NewestEntries(merged, list(found), following, damaged, left_out)
 

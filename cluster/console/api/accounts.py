@@ -1,18 +1,19 @@
 """Accounts of the log and their rights. A secret is told once, by the answer that draws it.
 
-The console's own account (`admin.account_file`) is made with the secret of its file, and nothing
-that would end it is done here: each request of the console would be refused from then on.
+The console's own account (`admin.account_file`) is made first, with the secret of its file, and
+nothing that would end it is done here: each request of the console would be refused from then on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from cluster.client.admin.accounts import (
     account_facts,
     change_accounts,
     list_accounts,
+    may_be_changed,
     random_secret,
 )
 from cluster.console.api.changes import command
@@ -20,6 +21,7 @@ from cluster.console.api.failures import ApiError
 from cluster.console.api.paging import page_of_names
 from cluster.console.api.source import Source
 from cluster.console.api.table import Values
+from cluster.errors import ClusterError
 
 PERMISSIONS = ("DENY", "PUB", "SUB", "PUB|SUB")
 _FIELDS = {
@@ -49,6 +51,7 @@ async def list_of_accounts(source: Source, values: Values) -> dict[str, Any]:
         ),
         "total": len({row["account"] for row in rows}),
         "asked_for": all(found["on"] for found in told.values()),
+        "own": None if (own := source.client.config.account) is None else own.access_key,
         "cursor": cursor,
         "command": command("account", "list"),
     }
@@ -57,16 +60,56 @@ async def list_of_accounts(source: Source, values: Values) -> dict[str, Any]:
 async def create_account(source: Source, values: Values) -> dict[str, Any]:
     """Create an account; its secret is drawn here, but the console's own has that of its file.
 
-    Raises InvalidRequest.
+    Raises InvalidRequest, ApiError (409) for a first account that is not the console's own.
     """
     own = source.client.config.account
     is_own = own is not None and own.access_key == values["account"]
+    if not is_own:
+        await _check_own_is_first(source)
     secret = None if is_own else random_secret()
     kept = own.secret_key if own is not None and is_own else secret
     row = {"accessKey": values["account"], "secretKey": kept, **_rights(values)}
-    await change_accounts(source.client.instance, create=[row])
-    said = command("account", "create", values["account"], *_options(values))
-    return {"account": values["account"], "secret": secret, "command": said}
+    said = ("create", values["account"], *_options(values))
+    return await _changed(source, values["account"], secret, said, create=[row])
+
+
+async def _check_own_is_first(source: Source) -> None:
+    """Raises ApiError (409) where the first account would be another one than the console's."""
+    told = await list_accounts(source.client.instance)
+    if all(found["on"] for found in told.values()):
+        return
+    own, why = source.client.config.account, "every request of this console would be refused then"
+    raise ApiError(
+        409,
+        "first-account",
+        f"with the first account every node asks for one, this console has none, and {why}; write "
+        "accessKey and secretKey into a file of each node, set admin.account_file to it, start "
+        "them again, and create that account first, as an administrator"
+        if own is None
+        else f"with the first account every node asks for one, and {why}; create {own.access_key} "
+        "first, the account of this console (admin.account_file), as an administrator",
+    )
+
+
+async def _changed(
+    source: Source, account: str, secret: str | None, said: Iterable[str], **parts: Any
+) -> dict[str, Any]:
+    """Change it, and tell the secret also when a broker name failed behind one that has it."""
+    done: list[str] = []
+    failed, words = None, [*said]
+    try:
+        await change_accounts(source.client.instance, done=done, **parts)
+    except ClusterError as error:
+        if secret is None or not may_be_changed(error, done):
+            raise
+        words = [*(word for word in words if word != "--new-secret"), "--secret-file", "FILE"]
+        failed = f"done on {', '.join(done) or 'no broker name for certain'}, then: {error}"
+    return {
+        "account": account,
+        "secret": secret,
+        "failed": failed,
+        "command": command("account", *words),
+    }
 
 
 async def alter_account(source: Source, values: Values) -> dict[str, Any]:
@@ -84,9 +127,8 @@ async def alter_account(source: Source, values: Values) -> dict[str, Any]:
         words.append("--new-secret")
     if len(row) == 1:
         raise ApiError(400, "missing-value", "nothing to change is given; give a right, or enabled")
-    await change_accounts(source.client.instance, alter=[row])
-    said = command("account", "alter", values["account"], *words)
-    return {"account": values["account"], "secret": secret, "command": said}
+    said = ("alter", values["account"], *words)
+    return await _changed(source, values["account"], secret, said, alter=[row])
 
 
 async def delete_account(source: Source, values: Values) -> dict[str, Any]:

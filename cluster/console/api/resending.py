@@ -48,7 +48,7 @@ async def resend_message(source: Source, values: Values) -> dict[str, Any]:
     words: list[object] = ["message", "resend", queue.topic]
     words += ["--at", f"{queue.broker_name}:{queue.queue_id}:{message.queue_offset}"]
     words += ["--to-topic", topic] if topic else ["--to-group", group] if group else []
-    await record_action(
+    not_logged = await record_action(
         source.client.instance,
         "message resend",
         f"topic {queue.topic}",
@@ -58,7 +58,7 @@ async def resend_message(source: Source, values: Values) -> dict[str, Any]:
     )
     async with source.client.producer() as producer:
         receipt = await _send(source, producer, message, topic, group)
-    return {**_receipt(receipt), "command": command(*words)}
+    return {**_receipt(receipt), "not_logged": not_logged, "command": command(*words)}
 
 
 async def _send(
@@ -97,10 +97,10 @@ async def resend_dead_letters(source: Source, values: Values) -> dict[str, Any]:
         page, cursor = await page_of_messages(source, asked)
     except TopicNotFound:  # the first dead letter makes the topic
         page, cursor = [], None
-    failed = None
+    failed, not_logged = None, ""
     said = _dead_letters_command(values)
     if page and not values["dry_run"]:
-        await record_action(
+        not_logged = await record_action(
             source.client.instance,
             "dlq resend",
             f"group {group}",
@@ -116,6 +116,7 @@ async def resend_dead_letters(source: Source, values: Values) -> dict[str, Any]:
         "messages": len(page),
         "cursor": cursor,
         "failed": failed,
+        "not_logged": not_logged,
         "command": said,
     }
 

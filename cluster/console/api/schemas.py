@@ -175,7 +175,12 @@ SCHEMAS: Schemas = {
     "Reset": _object(dry_run="bool", queues="[ResetQueue]", command="text"),
     "ResetQueue": _object(topic="text", **_NAMED, next="int?", then="int"),
     "DeadLettersResent": _object(
-        dry_run="bool", messages="int", cursor="text?", failed="text?", command="text"
+        dry_run="bool",
+        messages="int",
+        cursor="text?",
+        failed="text?",
+        not_logged="text",
+        command="text",
     ),
     "Settings": _object(node="text", settings="[Setting]", command="text"),
     "Setting": _object(key="text", value="text?", origin="text", meaning="text"),
@@ -198,7 +203,12 @@ SCHEMAS: Schemas = {
     ),
     "LeftOut": _object(broker="text", why="text"),
     "AccountPage": _object(
-        accounts="[Account]", total="int", asked_for="bool", cursor="text?", command="text"
+        accounts="[Account]",
+        total="int",
+        asked_for="bool",
+        own="text?",
+        cursor="text?",
+        command="text",
     ),
     "Account": _object(
         broker="text",
@@ -214,7 +224,7 @@ SCHEMAS: Schemas = {
         policies="texts",
         **{"from": "text?"},
     ),
-    "AccountChanged": _object(account="text", secret="text?", command="text"),
+    "AccountChanged": _object(account="text", secret="text?", failed="text?", command="text"),
     "WaitingPage": _object(
         total="int", next_due_ms="int?", messages="[Waiting]", cursor="text?", command="text"
     ),
@@ -233,7 +243,14 @@ SCHEMAS: Schemas = {
         checks="int",
         asked_ms="int",
     ),
-    "Resent": _object(topic="text", **_NAMED, offset="int", message_id="text", command="text"),
+    "Resent": _object(
+        topic="text",
+        **_NAMED,
+        offset="int",
+        message_id="text",
+        not_logged="text",
+        command="text",
+    ),
     "Trace": _object(topic="text", message_id="text", steps="[TraceStep]", command="text"),
     "TraceStep": _object(
         kind="text",

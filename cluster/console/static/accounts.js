@@ -36,10 +36,11 @@ const NONE = { account: "", admin: false, topics: [], groups: [], default_topic:
 /** A secret that was drawn; it is on this page alone, and gone with it. */
 const told = (found) => (found.secret === null ? h("p.good", {}, `✓ ${found.account} is changed.`)
   : h("div.alert", {}, h("b", {}, `The secret of ${found.account}, shown this once:`), h("pre", {}, found.secret),
-    "Keep it now: no page and no command shows it again."));
+    "Keep it now: no page and no command shows it again.",
+    found.failed ? h("p.bad", { role: "alert" }, `${found.failed}. Write the secret into a file, and finish it: ${found.command}`) : null));
 
 function edit(row, said, again) {
-  const isNew = row === NONE, dialog = document.getElementById("dialog"), inputs = rights(row);
+  const isNew = row.broker === undefined, dialog = document.getElementById("dialog"), inputs = rights(row);
   const name = h("input", { required: true, minlength: 6, maxlength: 255, value: row.account, disabled: !isNew });
   let found = null;
   replace(dialog, h("h2", {}, isNew ? "New account" : `Alter ${row.account}`), h("form", { method: "dialog", onsubmit: (event) => {
@@ -49,8 +50,8 @@ function edit(row, said, again) {
       title: isNew ? "New account" : `Alter ${account}`, label: isNew ? "Create it" : "Alter it",
       command: `dledger account ${verb} ${quoted(account)} ${inputs.options()}`,
       text: isNew ? `Makes ${account} on each broker name, and shows its secret once. With the first account, an `
-        + "administrator's, every node begins to ask everybody for one; this console needs admin.account_file then, "
-        + "and its own account, which gets the secret of that file."
+        + "administrator's, every node begins to ask everybody for one; so the first one here is this console's own, "
+        + "which gets the secret of its admin.account_file."
         : `Its rights become these on each broker name, at once, on connections that are open, too.`,
       work: async () => { found = isNew ? await send("POST", "/accounts", { account, ...inputs.body() })
         : await send("PATCH", `/accounts/${path(account)}`, inputs.body()); },
@@ -105,18 +106,21 @@ function one(row, change) {
 export async function accounts({ main, may }) {
   const text = h("input", { type: "search", placeholder: "part of a name" });
   const said = h("div", { role: "status" }), note = h("p.quiet"), command = h("pre");
+  let first = NONE;
   const list = pages(async (cursor) => {
     const found = await get("/accounts", { filter: text.value, cursor, limit: 50 });
     replace(command, found.command);
+    first = found.asked_for || found.own === null ? NONE : { ...NONE, account: found.own, admin: true };
     replace(note, `Accounts in the log: ${number(found.total)}. ${found.asked_for ? "Every node asks for an account."
-      : "No account is asked for: the first one, an administrator's, changes that."} Those of a node's own file are not here.`);
+      : `No account is asked for: the first one, an administrator's, changes that. ${found.own === null
+        ? "Set admin.account_file of each node before: this console needs an account then" : `Make ${found.own} first: this console asks as it`}.`} Those of a node's own file are not here.`);
     return { rows: found.accounts, cursor: found.cursor };
   }, (rows) => (rows.length ? rows.map((row) => one(row, may("admin") ? buttons(row, said, list.start) : null))
     : h("p.quiet", {}, "No account like that.")));
   let timer = 0;
   text.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(list.start, 200); });
   replace(main, h("div.title", {}, h("h1", {}, "Accounts")), note, h("div.row", {}, field("Filter", text),
-    may("admin") ? h("button.main", { type: "button", onclick: () => edit(NONE, said, list.start) }, "New account") : null),
+    may("admin") ? h("button.main", { type: "button", onclick: () => edit(first, said, list.start) }, "New account") : null),
     said, h("section.card", {}, list.element), h("p.quiet", {}, "The same as a command:"), command);
   await list.start();
 }

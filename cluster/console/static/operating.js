@@ -179,11 +179,12 @@ async function resendAll(base, name, to, said, again) {
 
 async function resendPages(base, to, count, said) {
   const key = `${base} ${to}`;
-  let sent = 0, cursor = endedAt.get(key) ?? null;
+  let sent = 0, last = null, cursor = endedAt.get(key) ?? null;
   do {  // no more than were counted: what fails again meanwhile is not sent twice
     const found = await send("POST", `${base}/resend`,
       { to, dry_run: false, limit: Math.min(200, count - sent), ...(cursor ? { cursor } : {}) });
     sent += found.messages;
+    last = found;
     ({ cursor } = found);
     endedAt.set(key, cursor);
     replace(said, h("p", {}, `${number(sent)} of ${number(count)} sent.`));
@@ -193,4 +194,5 @@ async function resendPages(base, to, count, said) {
     }
   } while (cursor !== null && sent < count);
   endedAt.delete(key);
+  return last;
 }

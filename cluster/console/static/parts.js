@@ -83,20 +83,24 @@ export function pages(load, show) {
   return { element: h("div", {}, place, more), start: () => { rows = []; cursor = null; return next(); } };
 }
 
-/** Asks before a change: what it does, the same as a command, then the answer. */
+/** Asks before a change: what it does, the same as a command, then the answer.
+ * It stays open with what the answer of `work` says of the audit log (`not_logged`). */
 export function confirm({ title, text, command, label, danger, work, then }) {
   const dialog = document.getElementById("dialog"), said = h("div");
   const go = h(danger ? "button.bad" : "button.main", { type: "button", onclick: run }, label);
   async function run() {
     go.disabled = true;
     try {
-      await work();
-      dialog.close();
+      const found = await work();
       then();
+      if (!found?.not_logged) return dialog.close();
+      go.remove();
+      return replace(said, h("div.alert", { role: "alert" }, h("b", {}, "✓ Done. "), found.not_logged));
     } catch (error) {
       replace(said, failure(error));
       go.disabled = false;
     }
+    return null;
   }
   replace(dialog, h("h2", {}, title), h("p", {}, text), h("p.quiet", {}, "The same as a command:"),
     h("pre", {}, command), said,

@@ -15,7 +15,9 @@ from click.testing import CliRunner, Result
 from cluster.broker.admin.accounts.requests import read_change
 from cluster.cli import dledger
 from cluster.client.admin.accounts import import_steps
+from cluster.commands import accounts
 from cluster.commands.errors import FAILED, USAGE, exit_code_of, is_expected, sentence_of
+from cluster.errors import ServiceNotAvailable
 from cluster.nameserver.server import NameServer
 from cluster.protocol.frames import Frame
 from tests.cluster.broker.harness import Brokers
@@ -200,3 +202,26 @@ def test_each_step_of_an_import_fits_into_one_change() -> None:
         for step in steps:
             body = {"create": [], "alter": [], "put": step, "delete": []}
             assert read_change(Frame(31018, 1, {}, orjson.dumps(body))).put == step
+
+
+async def test_a_drawn_secret_is_told_when_a_later_broker_name_fails(
+    tmp_path: Path, new_address: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The names before it have the secret, and no later answer tells it."""
+
+    async def half(*_: object, done: list[str], **__: object) -> None:
+        done.append("broker-a")
+        raise ServiceNotAvailable("broker-b has no leader; ask again")
+
+    monkeypatch.setattr(accounts, "change_accounts", half)
+    monkeypatch.setattr(accounts, "random_secret", lambda: SECRET)
+    async with one_node(tmp_path / "nodes", new_address) as address:
+        told = await said(4, "account", "create", "a-writer", *address)
+        assert SECRET in told
+        assert "counts on broker-a; put it into a file" in told
+        assert "broker-b has no leader" in told
+        assert SECRET in await said(4, "account", "alter", "a-writer", "--new-secret", *address)
+        (tmp_path / "secret").write_text(SECRET)
+        with_file = ("--secret-file", str(tmp_path / "secret"))
+        told = await said(4, "account", "create", "a-writer", *with_file, *address)
+        assert SECRET not in told, "the file has it"

@@ -9,6 +9,7 @@ import pytest
 
 from cluster.client.admin.accounts import SECRET_BYTES
 from cluster.console.api import accounts
+from cluster.errors import SendTimeout, ServiceNotAvailable
 
 from .conftest import MakeWorld, World
 
@@ -31,6 +32,12 @@ async def test_accounts_are_made_changed_and_deleted(
     monkeypatch.setattr(accounts, "random_secret", lambda: next(drawn))
     async with make_world(tokens=True) as world:
         world.http.headers["Authorization"] = "Bearer the token of an admin"
+        assert await listed(world) == {}
+        status, found = await world.call(
+            "POST", "/api/v1/accounts", json={"account": "the-chief", "admin": True}
+        )
+        assert (status, found["error"]["id"]) == (409, "first-account")
+        assert "create console first" in found["error"]["try"]
         assert await listed(world) == {}
         console = {"account": "console", "admin": True}
         made = await change(world, "POST", "/accounts", "AccountChanged", **console)
@@ -93,6 +100,53 @@ async def test_accounts_are_made_changed_and_deleted(
             ("account alter", "admin"),
             ("account create", "admin"),
         ]
+
+
+async def test_a_console_without_an_account_makes_no_first_one(make_world: MakeWorld) -> None:
+    async with make_world() as world:
+        body = {"account": "the-chief", "admin": True}
+        status, found = await world.call("POST", "/api/v1/accounts", json=body)
+        assert (status, found["error"]["id"]) == (409, "first-account")
+        assert "set admin.account_file" in found["error"]["try"]
+        page = await world.get("/api/v1/accounts", "AccountPage")
+        assert (page["own"], page["asked_for"], page["total"]) == (None, False, 0)
+
+
+async def test_a_drawn_secret_is_told_when_a_later_broker_name_fails(
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The names before it have the secret, and no later answer tells it."""
+
+    async def half(*_: Any, done: list[str], **__: Any) -> None:
+        done.append("broker-a")
+        raise ServiceNotAvailable("broker-b has no leader; ask again")
+
+    async def unknown(*_: Any, **__: Any) -> None:
+        raise SendTimeout("no answer; look before you ask again")
+
+    async def not_done(*_: Any, **__: Any) -> None:
+        raise ServiceNotAvailable("broker-a has no leader; ask again")
+
+    async with make_world(tokens=True) as world:
+        world.http.headers["Authorization"] = "Bearer the token of an admin"
+        console = {"account": "console", "admin": True}
+        await change(world, "POST", "/accounts", "AccountChanged", **console)
+        monkeypatch.setattr(accounts, "change_accounts", half)
+        made = await change(world, "POST", "/accounts", "AccountChanged", account="writer")
+        assert made["secret"]
+        assert made["failed"].startswith("done on broker-a, then: broker-b has no leader")
+        assert made["command"] == "dledger account create writer --secret-file FILE"
+        asked = {"new_secret": True}
+        made = await change(world, "PATCH", "/accounts/writer", "AccountChanged", **asked)
+        assert made["secret"]
+        assert made["command"] == "dledger account alter writer --secret-file FILE"
+        monkeypatch.setattr(accounts, "change_accounts", unknown)
+        made = await change(world, "POST", "/accounts", "AccountChanged", account="writer")
+        assert made["secret"]
+        assert "no broker name for certain" in made["failed"]
+        monkeypatch.setattr(accounts, "change_accounts", not_done)
+        status, _ = await world.call("POST", "/api/v1/accounts", json={"account": "writer"})
+        assert status == 503, "no name has it, so there is nothing to tell"
 
 
 def test_secrets_are_long_and_never_the_same() -> None:

@@ -14,12 +14,13 @@ from click.testing import CliRunner
 
 from cluster.cli import dledger
 from cluster.client import Consumer, ConsumerConfig, ReceivedMessage
+from cluster.client.admin import audit
 from cluster.client.admin.resending import RESENT_OF
 from cluster.client.admin.stored_messages import with_key
 from cluster.client.producer.transaction import Decision
 from cluster.client.routing.leader_requests import ask_leader
 from cluster.console.api import dead_letters, resending
-from cluster.errors import ServiceNotAvailable
+from cluster.errors import ServiceNotAvailable, Unauthorized
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.headers import SendBackRequest, UpdateConsumerOffsetRequest, encode
 from tests.waiting import eventually, limit
@@ -332,3 +333,25 @@ def test_a_setting_is_told_with_its_origin(tmp_path: Path) -> None:
     done = CliRunner().invoke(dledger, ["config", "get", "admin.ready_lag"])
     assert done.exit_code == 3
     assert "perhaps admin.ready_lag_max" in done.output
+
+
+async def test_what_the_audit_log_does_not_have_is_said(
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An account that may send and is no administrator's sends again, without an entry."""
+
+    async def refuses(*_: Any, **__: Any) -> None:
+        raise Unauthorized("no administrator; use another account")
+
+    async with make_world() as world:
+        await one_dead(world)
+        monkeypatch.setattr(audit, "ask_leader", refuses)
+        place: dict[str, Any] = {"topic": "T", "broker": "broker-a", "queue": 0, "offset": 0}
+        sent = await post(world, "/api/v1/messages/resend", "Resent", **place)
+        assert "no entry of this: the account is no administrator's" in sent["not_logged"]
+        path = "/api/v1/dead-letters/readers/resend"
+        found = await post(world, path, "DeadLettersResent", dry_run=False)
+        assert found["not_logged"] == sent["not_logged"]
+        monkeypatch.undo()
+        sent = await post(world, "/api/v1/messages/resend", "Resent", **place)
+        assert sent["not_logged"] == ""

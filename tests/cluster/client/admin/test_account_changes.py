@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cluster.client.admin import accounts
-from cluster.errors import NotFound
+from cluster.errors import NotFound, SendTimeout
 
 
 class Names:
@@ -55,3 +55,14 @@ async def test_one_of_several_that_is_missing_ends_the_change(names: Names) -> N
     with pytest.raises(NotFound):
         await accounts.change_accounts(names.instance, delete=["writer", "reader"])
     assert names.had["c"] == {"writer"}
+
+
+async def test_the_names_that_did_are_known_when_a_later_one_fails(names: Names) -> None:
+    names.had["a"] = {"writer", "reader"}
+    done: list[str] = []
+    with pytest.raises(NotFound) as ended:
+        await accounts.change_accounts(names.instance, delete=["writer", "reader"], done=done)
+    assert done == ["a", "b"]
+    assert accounts.may_be_changed(ended.value, done)
+    assert not accounts.may_be_changed(ended.value, [])
+    assert accounts.may_be_changed(SendTimeout("no answer; look"), [])
