@@ -19,9 +19,9 @@ class Layer:
 
     `command`: without the folder of its program. `alone`: for a run of tests, the command to which
     the name of one test can be added to run it by itself. `beside`: the steps behind this one run
-    at the same time; they make way for it, unless it is itself `nice`. `after`: names of steps
-    beside, begun before, that have ended when this one begins. `is_quiet`: what it prints is shown
-    when it fails only. `in_memory`: its tests' files may be in memory (scratch.py).
+    at the same time; they make way for it, unless it is itself `nice` or `is_equal`. `after`: names
+    of steps beside, begun before, that have ended when this one begins. `is_quiet`: what it prints
+    is shown when it fails only. `in_memory`: its tests' files may be in memory (scratch.py).
     """
 
     name: str
@@ -31,14 +31,16 @@ class Layer:
     after: tuple[str, ...] = ()
     is_quiet: bool = False
     in_memory: bool = False
+    is_equal: bool = False
 
     @property
     def tests(self) -> bool:
         return bool(self.alone)
 
     @property
-    def is_nice(self) -> bool:
-        return self.command[0] == "nice"
+    def goes_first(self) -> bool:
+        """Do the steps behind it make way for it while it runs beside them?"""
+        return self.beside and self.command[0] != "nice" and not self.is_equal
 
 
 #: No -x, no -m: a test that is named runs, be it long or not (tests/conftest.py).
@@ -82,7 +84,6 @@ COLLECTED = Layer(
 SUITE = replace(pytest_layer("suite", f"-n{WORKERS}", *SUITE_TESTS), in_memory=True)
 # Other people's programs, where they may be installed: while everything else is run.
 CLIENTS, SPARK_MADE = "set-up of clients", "set-up of Spark"
-# Not beside other tests: runs of tests without workers take the same addresses of this machine.
 # One session for all, in an environment of its own; in CI that is made (spark_tests.py).
 SPARK_TESTS = ("python", "scripts/spark_tests.py")
 SPARK_ALONE = (*SPARK_TESTS, "-n0")
@@ -90,16 +91,25 @@ PREPARED = (
     Layer(CLIENTS, ("nice", "python", "-m", "tests.interop.harness.prepare"), beside=True),
     Layer(SPARK_MADE, ("nice", *SPARK_TESTS, "make-in-ci"), beside=True),
 )
+# Foreign clients: what is installed already; in CI all of them (tests/interop/README.md).
+INTEROP_SMOKE = replace(
+    pytest_layer(
+        *("interop, smoke", "-n0", "-m", "not long", "tests/interop"), beside=True, after=(CLIENTS,)
+    ),
+    is_equal=True,
+)
 SPARK = Layer(
     "spark",
     (*SPARK_TESTS, "-n0", "-m", "not long", SPARK_PATH),
     SPARK_ALONE,
-    after=(SPARK_MADE,),
+    beside=True,
+    # One after the other: virtual machines of Java start in both.
+    after=(SPARK_MADE, INTEROP_SMOKE.name),
+    is_equal=True,
 )
-# Foreign clients: what is installed already; in CI all of them (tests/interop/README.md).
-INTEROP_SMOKE = pytest_layer(
-    "interop, smoke", "-n0", "-m", "not long", "tests/interop", after=(CLIENTS,)
-)
+# Both wait more than they work (starts, triggers, looks for a route every few seconds), so they run
+# beside gates and suite, with addresses of their own.
+LANE = (INTEROP_SMOKE, SPARK)
 LONG_PATHS = ("tests", "--ignore=tests/interop", f"--ignore={SPARK_PATH}", "--ignore=tests/bench")
 LONG = (
     pytest_layer(
@@ -153,4 +163,4 @@ def plan(arguments: list[str]) -> Plan:
         return Plan("spark", (Layer("spark", chosen, SPARK_ALONE),))
     if rest:
         return Plan("test", (pytest_layer("chosen tests", "-n2", *rest),))
-    return Plan("test", (*PREPARED, *GATES, COLLECTED, SUITE, INTEROP_SMOKE, SPARK))
+    return Plan("test", (*PREPARED, *LANE, *GATES, COLLECTED, SUITE))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -10,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -55,7 +56,10 @@ class Runner:
                 if other.name in layer.after:
                     thread.join()
             started = time.monotonic()
-            counts = self.run(layer)
+            try:
+                counts = self.run(layer)
+            except Exception as reason:  # a thread would end, and the layer would not be counted
+                counts = Counts(failures=[Failure(layer.name, f"not run: {reason!r}")])
             with self._adding:
                 total.add(counts)
                 ended(layer, counts, time.monotonic() - started)
@@ -64,7 +68,7 @@ class Runner:
             if layer.beside:
                 beside.append((layer, threading.Thread(target=run, args=(layer,))))
                 beside[-1][1].start()
-            elif any(thread.is_alive() and not other.is_nice for other, thread in beside):
+            elif any(thread.is_alive() and other.goes_first for other, thread in beside):
                 run(replace(layer, command=("nice", *layer.command)))
             else:
                 run(layer)
@@ -82,7 +86,8 @@ class Runner:
         started = time.monotonic()
         # All that a layer writes is below one folder, so that nothing is left when it has passed.
         scratch = scratch_folders.make(in_memory=layer.in_memory)
-        counts = self._counts_of(layer, scratch)
+        with self._addresses_of(layer) as variables:
+            counts = self._counts_of(layer, scratch, variables)
         if counts.failed:
             scratch = scratch_folders.kept(scratch)
             (scratch / "failures.txt").write_text("".join(f"{one}\n" for one in counts.failures))
@@ -119,7 +124,19 @@ class Runner:
         print(f"== {layer.name}: {'failed again' if code else 'passed'}", flush=True)
         return code
 
-    def _counts_of(self, layer: Layer, scratch: Path) -> Counts:
+    @contextlib.contextmanager
+    def _addresses_of(self, layer: Layer) -> Iterator[dict[str, str]]:
+        """Tests beside others have addresses of their own: each run counts its own from the first.
+
+        Raises CannotSucceed when other runs hold all of them.
+        """
+        if not (layer.beside and layer.tests):
+            yield {}
+            return
+        with machine.addresses() as number:
+            yield {machine.ADDRESSES_VARIABLE: str(number)}
+
+    def _counts_of(self, layer: Layer, scratch: Path, addresses: dict[str, str]) -> Counts:
         """Run the layer's command in `scratch`; what came of it."""
         if not layer.tests:
             code, last = self._run_gate(layer, scratch)
@@ -127,6 +144,7 @@ class Runner:
         with tempfile.TemporaryDirectory(prefix="counts-", dir=ROOT / ".tools") as folder:
             report = Path(folder) / "counts.json"
             variables = {
+                **addresses,
                 "TMPDIR": str(scratch),
                 DISK_VARIABLE: tempfile.gettempdir(),
                 COUNTS_VARIABLE: str(report),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from scripts.layers import scratch
-from scripts.layers.plan import Layer, plan
+from scripts.layers import machine, scratch
+from scripts.layers.plan import INTEROP_SMOKE, SPARK, SUITE, Layer, plan
 from scripts.layers.running import Runner
 
 TESTS = """
@@ -90,6 +91,71 @@ def test_layers_come_after_some_that_began_before_them() -> None:
         assert set(layer.after) <= {one.name for one in layers[:at] if one.beside}
 
 
-def test_no_two_runs_of_tests_are_at_the_same_time() -> None:
-    """Without workers they have the same addresses (tests/conftest.py: `new_address`)."""
-    assert not [layer.name for layer in plan(["test"]).layers if layer.beside and layer.tests]
+def counted(*statements: str, beside: bool = False, is_equal: bool = False) -> Layer:
+    """A run of tests that executes `statements` and reports one test that passed."""
+    report = '{"passed": 1, "skipped": 0, "failures": []}'
+    code = "; ".join(
+        (
+            "import os, pathlib",
+            *statements,
+            f"open(os.environ['DLEDGER_COUNTS'], 'w').write({report!r})",
+        )
+    )
+    return Layer("counted", ("python", "-c", code), ("python",), beside=beside, is_equal=is_equal)
+
+
+def until_there_are(*files: Path) -> str:
+    """A statement."""
+    there_are = f"all(map(os.path.exists, {list(map(str, files))!r}))"
+    return f"import time; [time.sleep(0.01) for _ in iter(lambda: {there_are}, True)]"
+
+
+def test_tests_beside_others_have_addresses_of_their_own(tmp_path: Path) -> None:
+    """Each run of tests counts its addresses from the first (tests/conftest.py: `new_address`)."""
+    files = [tmp_path / name for name in ("beside", "also beside", "in order")]
+    layers = [
+        counted(
+            f"pathlib.Path({str(file)!r}).write_text(os.environ['DLEDGER_TEST_ADDRESSES'])",
+            until_there_are(*files),  # addresses that are given back may be given again
+            beside=file != files[-1],
+        )
+        for file in files
+    ]
+    with machine.addresses() as number:
+        runner = Runner({**os.environ, machine.ADDRESSES_VARIABLE: str(number)})
+        assert runner.run_in_order(layers, lambda *_: None).passed == 3
+    found = [int(file.read_text()) for file in files]
+    assert found[-1] == number
+    assert len(set(found)) == 3
+
+
+def test_a_step_beside_others_that_cannot_begin_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def none_left() -> AbstractContextManager[int]:
+        raise machine.CannotSucceed("200 runs of tests hold the addresses")
+
+    monkeypatch.setattr(machine, "addresses", none_left)
+    total = Runner(dict(os.environ)).run_in_order([counted(beside=True)], lambda *_: None)
+    assert (total.passed, total.failed) == (0, 1)
+    assert "200 runs of tests hold the addresses" in str(total.failures[0])
+
+
+@pytest.mark.parametrize("is_equal", [False, True])
+def test_steps_make_way_for_one_beside_them_that_is_not_equal(
+    tmp_path: Path, is_equal: bool
+) -> None:
+    niceness = tmp_path / "niceness"
+    told = f"pathlib.Path({str(niceness)!r}).write_text(str(os.nice(0)))"
+    layers = [counted(until_there_are(niceness), beside=True, is_equal=is_equal), counted(told)]
+    assert Runner(dict(os.environ)).run_in_order(layers, lambda *_: None).passed == 2
+    assert int(niceness.read_text()) == os.nice(0) + (0 if is_equal else 10)
+
+
+def test_foreign_clients_and_spark_run_beside_the_suite_one_after_the_other() -> None:
+    """Beside each other, too, their virtual machines of Java would take what the suite needs."""
+    layers = plan(["test"]).layers
+    beside = [layer for layer in layers if layer.beside and layer.tests]
+    assert beside == [INTEROP_SMOKE, SPARK]
+    assert INTEROP_SMOKE.name in SPARK.after
+    assert layers.index(SPARK) < layers.index(SUITE)
