@@ -10,14 +10,38 @@ purpose has a `seek` of process `<group>`: from its beginning on only what came 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 from chaos.checkers.anomaly import Anomaly, Log
-from chaos.checkers.sent import Sent
 from chaos.history import Kind, Operation, Outcome
 
 NO_OFFSET = -1  # what a fetch is answered when the group has no position
+
+
+class _Sent:
+    """The earliest time at which a queue can have had a certain length.
+
+    place      0      1      2      3
+    sent at    1.0    4.0    2.0    5.0       since(3) = 4.0: three messages stand there only when
+                                              the last of them to be sent had been sent
+
+    `end`: the first place that is not filled.
+    """
+
+    def __init__(self, history: Iterable[Operation], log: Log) -> None:
+        """Values of `log` that no append of `history` sent may have stood there at any time."""
+        began = {op.value: op.invoked for op in history if op.kind is Kind.APPEND}
+        self.end = log[-1][0] + 1 if log else 0
+        self._places = [place for place, _ in log]
+        times = (began.get(value, float("-inf")) for _, value in log)
+        self._since = [float("-inf"), *accumulate(times, max)]
+
+    def since(self, end: int) -> float:
+        """The earliest time at which every place below `end` can have been filled. O(log n)."""
+        return self._since[bisect_left(self._places, end)]
 
 
 def find_group_disorder(history: Sequence[Operation], log: Log) -> list[Anomaly]:
@@ -29,14 +53,14 @@ def find_group_disorder(history: Sequence[Operation], log: Log) -> list[Anomaly]
         elif op.kind is Kind.SEEK and op.outcome is not Outcome.FAIL:
             groups[op.process].append(op)
     found: list[Anomaly] = []
-    sent = Sent(history, log)
+    sent = _Sent(history, log)
     for group, operations in groups.items():
         found += _ahead(group, operations, sent)
         found += _back(group, operations)
     return found
 
 
-def _ahead(group: str, operations: Iterable[Operation], sent: Sent) -> list[Anomaly]:
+def _ahead(group: str, operations: Iterable[Operation], sent: _Sent) -> list[Anomaly]:
     """A position lies at most behind the last message that had been sent by then."""
     return [
         Anomaly(
