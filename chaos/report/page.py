@@ -10,10 +10,11 @@ can be read; with them, charts zoom and a click on an operation keeps its line i
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from html import escape
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from chaos.report import anomalies, clients, spacetime, tables
@@ -22,7 +23,6 @@ from chaos.report.each_fault import HEAD, fault_rows
 from chaos.report.overview import overview
 from chaos.report.recorded import Recorded
 from chaos.report.texts import write_texts
-from chaos.report.weathers import weathers
 
 HERE = Path(__file__).parent
 ROWS_OPEN_MAX = 40  # longer tables are unfolded by who wants them
@@ -60,7 +60,7 @@ def render(run: Recorded) -> str:
         ("Faults: kinds and targets", tables.coverage(run)),
         ("Recovery by kind of fault", tables.recovery(run)),
         ("Faults, one by one", _each_fault(run)),
-        ("Weather", weathers(run)),
+        ("Weather", _weathers(run)),
         ("Environment", tables.environment(run)),
         ("Files of this run", _files(run)),
     ]
@@ -123,6 +123,25 @@ def _space_time(run: Recorded) -> str:
         ("hit", "fault"),
     )
     return _zoomable(chart) + _key(named)
+
+
+def _weathers(run: Recorded) -> str:
+    """Table of the fault mixes: since when, the drawn values, and the kinds that each left out."""
+    found: Mapping[str, Any] | Sequence[Mapping[str, Any]] = run.env.get("swarm") or ()
+    rows = [found] if isinstance(found, Mapping) else found  # older runs had one for all their time
+    return tables.table(
+        ("since (s)", "gaps (s)", "aimed at the leader", "length", "without"),
+        [
+            (
+                f"{row.get('since', 0.0):g}",
+                f"{row['gap_min']:g} to {row['gap_max']:g}",
+                f"{100 * row['leader_aim']:g} %",
+                f"{row['length']:g}",
+                ", ".join(kind for kind, weight in row["weights"].items() if not weight) or "none",
+            )
+            for row in rows
+        ],
+    )
 
 
 def _zoomable(chart: str) -> str:
