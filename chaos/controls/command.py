@@ -14,11 +14,18 @@ from typing import Any
 
 import click
 
+from chaos.controls import changed_byte, fsync_lies, fsync_off, majority_rot
 from chaos.controls.control import Control
-from chaos.controls.table import CONTROLS
 from chaos.live import interrupted
 from chaos.outputs import check_folder
 from cluster.commands.output import report_option, to_json
+
+CONTROLS: tuple[Control, ...] = (
+    fsync_off.CONTROL,
+    fsync_lies.CONTROL,
+    majority_rot.CONTROL,
+    changed_byte.CONTROL,
+)
 
 
 @click.command("controls")

@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from chaos.controls import command
+from chaos.controls.command import CONTROLS
 from chaos.controls.control import Control, Shown
 from chaos.controls.majority_rot import REFUSED, RIGHT, SILENT, _shown
-from chaos.controls.table import CONTROLS
 from chaos.controls.unsynced_node import make_switchable
 from chaos.history import Kind, Operation, Outcome
 from chaos.sim.disk import SimDisk
