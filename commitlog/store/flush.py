@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from commitlog.config import FlushMode, StoreConfig
 from commitlog.errors import StoreFailed
-from commitlog.segments.background import Background
+from commitlog.store.background import Background
 from commitlog.store.commit_log import CommitLog
 
 _PAGE_SHIFT = 12

@@ -3,7 +3,7 @@
     flush thread        group commit or timed (flush.py)
     keeper thread       woken by each flush: dispatch; every second: sync of derived files when due,
                         checkpoint; every 10 s: disk water marks, expired files
-    create-ahead thread the next log file (create_ahead.py)
+    create-ahead thread the next log file, before it is needed (docs/spec/store.md 6.3)
 
 The keeper never holds a lock while it syncs. An error of the disk marks the log failed; puts and
 waiters are told, reads go on.
@@ -11,6 +11,7 @@ waiters are told, reads go on.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -18,12 +19,48 @@ from collections.abc import Callable
 from commitlog.config import StoreConfig
 from commitlog.errors import StoreDamaged, StoreFailed
 from commitlog.recovery.retention import DiskLevel, LogFile, disk_level, files_to_drop
-from commitlog.segments.background import Background
-from commitlog.segments.create_ahead import CreateAhead
+from commitlog.segments.segment_log import SegmentLog
+from commitlog.store.background import Background
 from commitlog.store.flush import FlushService
 from commitlog.store.store_open import OpenedStore
 
 MARK_LAG_MAX = 64 << 20  # bytes of log that a restart has to dispatch again, at most about
+
+
+class CreateAhead(Background):
+    """Keeps `count` files beyond the one that holds `end()`, made in a thread of its own.
+
+    Making a file allocates (and, when asked, writes) all of it and syncs two folders; a put that
+    rolled into a missing file would wait for that. What is made and not used goes at a clean
+    shutdown; after a crash recovery removes it.
+
+    Errors are swallowed: the writer meets them itself when it needs the file, and says so.
+    """
+
+    def __init__(self, log: SegmentLog, end: Callable[[], int], count: int) -> None:
+        super().__init__()
+        self._log, self._end, self._count = log, end, count
+
+    def start(self) -> None:
+        """From here on `wake` says that the end may have moved into the last file."""
+        if self._count > 0:
+            self._begin(self._run, "create-ahead")
+
+    def missing(self) -> bool:
+        """Should a file be made now?"""
+        last_needed = self._log.file_start(self._end()) + self._count * self._log.file_size
+        return self._log.limit <= last_needed
+
+    def _run(self) -> None:
+        while not self._stopping:
+            if self.missing():
+                with contextlib.suppress(OSError):
+                    self._log.extend(self._log.limit)
+            with self._condition:
+                if self._stopping:
+                    return
+                # A file that could not be made is tried again after a second.
+                self._condition.wait(1.0 if self.missing() else None)
 
 
 class Housekeeping(Background):
