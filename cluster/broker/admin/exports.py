@@ -9,11 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cluster.broker.admin.filter_export import consumer_filter_file
-from cluster.broker.admin.order_export import consumer_order_file
 from cluster.core.apply import AppliedState
 from cluster.core.delay.progress import delay_progress
-from cluster.core.filter_bits import FilterBits
+from cluster.core.filter_bits import FilterBits, Registered
+from cluster.core.pop.ordered import OrderRow, OrderTable
 from cluster.core.topics import DataVersion as CoreVersion
 from cluster.core.transactions.halves import CHECK_GROUP
 from commitlog.files.system import FileSystem
@@ -74,12 +73,12 @@ class Exports:
             found["messageRequestMode.json"] = state.modes.to_json()
         ordered = state.pop.ordered
         if ordered.changes and self._changed("consumerOrderInfo.json", ordered.changes):
-            found["consumerOrderInfo.json"] = consumer_order_file(ordered)
+            found["consumerOrderInfo.json"] = _consumer_order_file(ordered)
         filters = self._filters
         if filters is not None:
             filters.expire(state.store_ms)
             if self._changed("consumerFilter.json", filters.changes):
-                found["consumerFilter.json"] = consumer_filter_file(filters)
+                found["consumerFilter.json"] = _consumer_filter_file(filters)
         return ExportTask(self._files, self._folder, self._staging, found)
 
     def again(self, task: ExportTask) -> None:
@@ -108,6 +107,7 @@ class ExportTask:
         self.values = values
 
     def run(self) -> None:
+        """Write each file whole; the one before stays as .bak. Raises OSError."""
         if self.values:
             self._files.make_dirs(self._folder)
         for name, value in self.values.items():
@@ -116,3 +116,56 @@ class ExportTask:
 
 def _version(version: CoreVersion) -> DataVersion:
     return DataVersion(version.counter, version.timestamp, version.state_version)
+
+
+def _consumer_filter_file(filters: FilterBits) -> dict[str, Any]:
+    """consumerFilter.json: registered expressions, by topic and group (docs/spec/store.md 5.4)."""
+    topics: dict[str, dict[str, Any]] = {}
+    for row in filters.rows():
+        topics.setdefault(row.topic, {})[row.group] = _filter_bean(row, filters.bloom.m)
+    return {
+        "filterDataByTopic": {
+            topic: {"groupFilterData": groups, "topic": topic} for topic, groups in topics.items()
+        }
+    }
+
+
+def _filter_bean(row: Registered, bits: int) -> dict[str, Any]:
+    return {
+        "bloomFilterData": {"bitNum": bits, "bitPos": list(row.positions)},
+        "bornTime": row.born_ms,
+        "clientVersion": row.version,
+        "consumerGroup": row.group,
+        "dead": row.dead_ms != 0,
+        "deadTime": row.dead_ms,
+        "expression": row.text,
+        "expressionType": "SQL92",
+        "topic": row.topic,
+    }
+
+
+def _consumer_order_file(table: OrderTable) -> dict[str, Any]:
+    """consumerOrderInfo.json: topic@group → queue id → the messages given last, and which of
+    them are acknowledged (docs/spec/store.md 5.4).
+    """
+    topics: dict[str, dict[int, Any]] = {}
+    for place, row in table.rows():
+        topics.setdefault(f"{place.topic}@{place.group}", {})[place.queue] = _order_bean(row)
+    return {"table": topics}
+
+
+def _order_bean(row: OrderRow) -> dict[str, Any]:
+    """`o`: the first offset, then distances from it; `cm`: bit i is set when message i is acked."""
+    taken = row.taken
+    first, *others = taken.offsets
+    bits = sum(1 << i for i, offset in enumerate(taken.offsets) if offset not in row.left)
+    return {
+        "a": taken.attempt,
+        "cm": bits,
+        "i": taken.invisible_ms,
+        "l": taken.pop_ms,
+        "o": [first, *(offset - first for offset in others)],
+        "oc": row.counts,
+        "ot": row.visible_ms,
+        "popTime": taken.pop_ms,
+    }
