@@ -22,6 +22,7 @@ BROKER_GET_NUMS = "BROKER_GET_NUMS"
 
 ITEMS_MAX = 100_000  # (name, key) pairs; the oldest is forgotten. Each costs about 1 KiB
 
+_DAY_MS = 24 * 3600 * 1000
 _WINDOWS = ((10.0, 6), (600.0, 6), (3600.0, 24))
 """Bucket in seconds and buckets per window: minute, hour, day."""
 
@@ -126,3 +127,21 @@ class Statistics:
         gone = set(keys)
         for place in [place for place in self._items if gone & {place[1], *place[1].split("@")}]:
             del self._items[place]
+
+
+class DailyTotals:
+    """Totals as they were when yesterday and today began (28), since this node started."""
+
+    def __init__(self, statistics: Statistics, broker_name: str) -> None:
+        self._statistics, self._broker = statistics, broker_name
+        self.puts, self.gets = (0, 0), (0, 0)
+        self._day = -1
+
+    def look(self, now_ms: int) -> None:
+        """To be called now and then; notices that a day has begun."""
+        day = now_ms // _DAY_MS
+        if self._day >= 0 and day > self._day:
+            puts = self._statistics.total(BROKER_PUT_NUMS, self._broker)
+            gets = self._statistics.total(BROKER_GET_NUMS, self._broker)
+            self.puts, self.gets = (self.puts[1], puts), (self.gets[1], gets)
+        self._day = day

@@ -21,7 +21,6 @@ from cluster.broker.admin.audit import requests as audit_requests
 from cluster.broker.admin.audit.trail import AuditTrail
 from cluster.broker.admin.exports import Exports
 from cluster.broker.admin.figures import runtime
-from cluster.broker.admin.figures.daily_totals import DailyTotals
 from cluster.broker.admin.groups import asking, connections, moving, progress, settings
 from cluster.broker.admin.housekeeping import Housekeeping
 from cluster.broker.admin.ports import AdminPorts
@@ -42,7 +41,7 @@ from cluster.broker.registration import Registered
 from cluster.core.apply import AppliedState
 from cluster.core.filter_bits import FilterBits
 from cluster.core.groups import Change, ClientRegistry
-from cluster.core.statistics import Statistics
+from cluster.core.statistics import DailyTotals, Statistics
 from cluster.errors import ClusterError
 from cluster.security.access_file import Access
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cluster.broker.admin.accounts.changes import AccountChanges
-from cluster.broker.admin.figures.daily_totals import DailyTotals
 from cluster.broker.config import BrokerConfig
 from cluster.broker.kernel.apply.derived import DerivedStore
 from cluster.broker.kernel.events.leadership import Leadership
@@ -19,7 +18,7 @@ from cluster.broker.kernel.write.offset_keeper import OffsetKeeper
 from cluster.broker.kernel.write.state_writer import StateWriter
 from cluster.core.apply import AppliedState
 from cluster.core.groups import ClientRegistry
-from cluster.core.statistics import Statistics
+from cluster.core.statistics import DailyTotals, Statistics
 from cluster.errors import ClusterError
 from cluster.security.access_file import Access
 from dledger.runtime.owned import Owned
