@@ -15,7 +15,6 @@ from cluster.broker.config import BrokerConfig
 from cluster.broker.consume import Consume
 from cluster.broker.delay import Delay
 from cluster.broker.kernel.apply.derived import DerivedStore
-from cluster.broker.kernel.apply.filtered import bitmap_of
 from cluster.broker.kernel.apply.leader_tables import LeaderTables
 from cluster.broker.kernel.apply.machine import BrokerMachine
 from cluster.broker.kernel.environment import BrokerEnvironment
@@ -43,7 +42,7 @@ from cluster.broker.registering import registering
 from cluster.broker.transactions import Transactions
 from cluster.broker.transactions.feature import check_rule
 from cluster.core.apply import AppliedState
-from cluster.core.filter_bits import FilterBits
+from cluster.core.filter_bits import FilterBits, bitmap_of
 from cluster.core.groups import ClientRegistry
 from cluster.core.statistics import Statistics
 from cluster.core.topics import built_in_topics

@@ -21,6 +21,8 @@ from cluster.core.sql92.lexer import Sql92ParseError
 from cluster.core.sql92.parser import parse
 from commitlog.queues.bloom import BloomFilter, has_bits, new_bloom_filter, set_bits
 from commitlog.queues.queue_ext_unit import QueueExtUnit
+from commitlog.records.message_fast import ScannedRecord
+from commitlog.records.properties import decode_properties
 
 REGISTERED_MAX = 10_000  # group and topic pairs; each is evaluated for every message of its topic
 DEAD_KEPT_MS = 24 * 3600 * 1000  # as RocketMQ keeps the entries of consumerFilter.json
@@ -130,3 +132,14 @@ class FilterBits:
         if row is None or row.text != text or not row.is_seen(unit.store_timestamp_ms):
             return True
         return has_bits(unit.bitmap, row.positions)
+
+
+def bitmap_of(filters: FilterBits, record: ScannedRecord) -> bytes:
+    """Bitmap of the groups that a message matches, at its dispatch; b"" without one. Properties are
+    only read for topics with SQL92 subscriptions.
+    """
+    topic = record.topic.decode("utf-8", "replace")
+    if not filters.wants(topic):
+        return b""
+    properties = decode_properties(record.properties)
+    return filters.bitmap(topic, properties, record.store_timestamp_ms)
