@@ -21,8 +21,7 @@ from cluster.broker.kernel.events.leadership import Leadership, Serving
 from cluster.broker.kernel.net.links import Links
 from cluster.broker.kernel.net.router import Router
 from cluster.broker.kernel.net.server import ClientServer
-from cluster.broker.kernel.write.group_creation import ensure_group
-from cluster.broker.kernel.write.state_writer import StateWriter
+from cluster.broker.kernel.write.state_writer import StateWriter, ensure_group
 from cluster.broker.pop import Pop
 from cluster.broker.pop.waiting import Waiter
 from cluster.broker.produce import Produce

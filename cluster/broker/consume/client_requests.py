@@ -16,7 +16,7 @@ from typing import Any
 from cluster.broker.consume.ports import ConsumePorts
 from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
 from cluster.broker.kernel.read.wanted import SQL92
-from cluster.broker.kernel.write.group_creation import ensure_group
+from cluster.broker.kernel.write.state_writer import ensure_group
 from cluster.core.access.needs import Needs, as_producer, in_group, join, to_consume
 from cluster.core.groups import Change, ClientInfo, RegistryFull
 from cluster.core.topics import RETRY_PREFIX, group_name_error

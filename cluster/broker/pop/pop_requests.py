@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
 from cluster.broker.kernel.read.wanted import EVERYTHING
-from cluster.broker.kernel.write.group_creation import ensure_group
+from cluster.broker.kernel.write.state_writer import ensure_group
 from cluster.broker.pop.asking import WaitingAsk, attempt_of, check_group, check_topic, wanted_of
 from cluster.broker.pop.popping import Ask, Found
 from cluster.broker.pop.ports import PopPorts

@@ -7,11 +7,12 @@ Auto-creation lives here too: sends to a topic that does not exist wait until it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 
 from cluster.broker.kernel.write.appender import Appender
-from cluster.broker.kernel.write.in_front import InFront
 from cluster.broker.kernel.write.own_records import Done, OwnRecords, WhenDispatched
+from cluster.core.apply import AppliedState
 from cluster.core.internal_topics import (
     GroupsChanged,
     StateChange,
@@ -28,6 +29,36 @@ from commitlog.records.message_fast import encode_record, topic_field
 from dledger.errors import OutcomeUnknown
 
 WAITING_MAX = 10_000  # requests that wait for a topic to be created
+
+
+Source = Callable[[], StateRecord | None]
+
+
+class InFront:
+    """The audit entry of the request being served, which stands in front of its change.
+
+        serving(source) ─► [ write(change) ─► take() ─► entry, change: one batch, in this order ]
+
+    So no change of an audited request is in the log without its entry before it. Set while a step
+    of the request runs, which is within one turn.
+    """
+
+    def __init__(self) -> None:
+        self._source: Source | None = None
+
+    @contextlib.contextmanager
+    def serving(self, source: Source) -> Iterator[None]:
+        """`source` gives the entry once, and None after that."""
+        before, self._source = self._source, source
+        try:
+            yield
+        finally:
+            self._source = before
+
+    def take(self) -> list[StateRecord]:
+        """The entry of the request being served, unless it is in the log."""
+        record = None if self._source is None else self._source()
+        return [] if record is None else [record]
 
 
 class StateWriter:
@@ -151,6 +182,20 @@ class StateWriter:
             table[name] = creation
         creation.waiting.append(self._appender.bound(done))
         self.waiting += 1
+
+
+def ensure_group(
+    state: AppliedState,
+    writer: StateWriter,
+    group: str,
+    done: Callable[[Exception | None], None],
+) -> None:
+    """Create a group's settings and retry topic where they are missing (leader only).
+
+    `done(None)` is called when the log has them and every reader here sees them.
+    """
+    needs_topic = state.topics.get(RETRY_PREFIX + group) is None
+    writer.create_group(group, retry_topic=needs_topic, done=done)
 
 
 class _Creation:
