@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-from cluster.broker.delay import requests
 from cluster.broker.delay.delays import Delays
 from cluster.broker.delay.delivery import Delivery
 from cluster.broker.delay.outcomes import OutcomeWriter
 from cluster.broker.delay.ports import DelayPorts
-from cluster.broker.delay.retries import RetryTopics
+from cluster.broker.delay.recalls import needs_of_recall, read_recall, recall
+from cluster.broker.delay.retries import RetryTopics, needs_of_send_back, send_back
 from cluster.broker.kernel.apply.derived import DerivedStore
 from cluster.broker.kernel.apply.leader_tables import LeaderTables
 from cluster.broker.kernel.environment import BrokerEnvironment
 from cluster.broker.kernel.events.leadership import Leadership
 from cluster.broker.kernel.events.leadership_parts import LeadershipParts
-from cluster.broker.kernel.net.requests import bind
+from cluster.broker.kernel.net.requests import Handler, Who, bind, fields
 from cluster.broker.kernel.read.reader import RecordReader
 from cluster.broker.kernel.write.appender import Appender
 from cluster.broker.kernel.write.placement import Interceptor
 from cluster.broker.kernel.write.state_writer import StateWriter
 from cluster.core.apply import AppliedState
+from cluster.protocol.codes import RequestCode
+from cluster.protocol.headers import SendBackRequest
 from commitlog.records.hosts import pack_host
+
+ROUTES: dict[int, Handler[DelayPorts, Any]] = {
+    RequestCode.CONSUMER_SEND_MSG_BACK: Handler(
+        Who.LEADER, fields(SendBackRequest), needs_of_send_back, send_back
+    ),
+    RequestCode.RECALL_MESSAGE: Handler(Who.LEADER, read_recall, needs_of_recall, recall),
+}
 
 
 class Delay:
@@ -83,4 +93,4 @@ class Delay:
             RetryTopics(ports, delays).intercept,
             delays.intercept,
         )
-        self.handlers = bind(ports, requests.ROUTES)
+        self.handlers = bind(ports, ROUTES)
