@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.core.state_json import encode_state
+from cluster.core.captured_state import encode_state
 
 
 class Row(NamedTuple):
