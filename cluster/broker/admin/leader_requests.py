@@ -11,7 +11,7 @@ from cluster.core.access.needs import ADMIN
 from cluster.errors import InvalidRequest, PlannedMove
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.headers import encode
-from cluster.protocol.leader_headers import TransferLeaderRequest, TransferLeaderResponse
+from cluster.protocol.replica_headers import TransferLeaderRequest, TransferLeaderResponse
 from dledger.core.types import NodeId
 from dledger.errors import DledgerError
 

@@ -24,7 +24,7 @@ from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
 from cluster.core.access.needs import ADMIN
 from cluster.errors import ClusterError, InvalidRequest, PlannedMove
 from cluster.protocol.codes import RequestCode
-from cluster.protocol.member_headers import ChangeMembersRequest, ListMembersRequest
+from cluster.protocol.replica_headers import ChangeMembersRequest, ListMembersRequest
 from dledger.core.configuration import ChangeKind, Configuration, changed
 from dledger.core.types import NodeId, Reason
 from dledger.errors import DledgerError, MembershipRefused, Outcome

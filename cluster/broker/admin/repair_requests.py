@@ -24,7 +24,7 @@ from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
 from cluster.core.access.needs import ADMIN
 from cluster.errors import InvalidRequest
 from cluster.protocol.codes import RequestCode
-from cluster.protocol.repair_headers import ScrubLogRequest, VerifyLogRequest
+from cluster.protocol.replica_headers import ScrubLogRequest, VerifyLogRequest
 from dledger.core.types import Index
 from dledger.log.file_log import FileLog
 from dledger.repair.scrubber import Scrubber

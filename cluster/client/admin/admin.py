@@ -33,9 +33,14 @@ from cluster.protocol.codes import RequestCode
 from cluster.protocol.durability import Durability
 from cluster.protocol.frames import Frame
 from cluster.protocol.headers import QueryMessageRequest, decode, encode
-from cluster.protocol.leader_headers import TransferLeaderRequest, TransferLeaderResponse
-from cluster.protocol.member_headers import ChangeMembersRequest, ListMembersRequest
-from cluster.protocol.repair_headers import ScrubLogRequest, VerifyLogRequest
+from cluster.protocol.replica_headers import (
+    ChangeMembersRequest,
+    ListMembersRequest,
+    ScrubLogRequest,
+    TransferLeaderRequest,
+    TransferLeaderResponse,
+    VerifyLogRequest,
+)
 from cluster.protocol.route import BrokerData
 from cluster.protocol.topics import QueueBounds
 

@@ -18,7 +18,7 @@ from cluster.errors import ClusterError
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import EMPTY
 from cluster.protocol.headers import encode
-from cluster.protocol.member_headers import ListMembersRequest
+from cluster.protocol.replica_headers import ListMembersRequest
 from cluster.protocol.route import BrokerData
 
 PREFIX = "dledger."

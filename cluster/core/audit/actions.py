@@ -21,8 +21,7 @@ from cluster.protocol.admin_headers import (
 )
 from cluster.protocol.codes import RequestCode as Code
 from cluster.protocol.headers import ALTER_ONLY, CreateTopicRequest, TopicRequest
-from cluster.protocol.leader_headers import TransferLeaderRequest
-from cluster.protocol.member_headers import ChangeMembersRequest
+from cluster.protocol.replica_headers import ChangeMembersRequest, TransferLeaderRequest
 
 NAMES_MAX: Final = 10
 TO_THE_END: Final = -1

@@ -26,10 +26,13 @@ from cluster.protocol.audit_headers import ListAuditRequest, RecordActionRequest
 from cluster.protocol.codes import RequestCode as Code
 from cluster.protocol.fields import encode
 from cluster.protocol.frames import Frame
-from cluster.protocol.leader_headers import TransferLeaderRequest
-from cluster.protocol.member_headers import ChangeMembersRequest
 from cluster.protocol.recall_headers import RecallRequest, recall_handle
-from cluster.protocol.repair_headers import ScrubLogRequest, VerifyLogRequest
+from cluster.protocol.replica_headers import (
+    ChangeMembersRequest,
+    ScrubLogRequest,
+    TransferLeaderRequest,
+    VerifyLogRequest,
+)
 from cluster.protocol.waiting_headers import ListWaitingRequest
 
 from .conftest import MakeBrokers

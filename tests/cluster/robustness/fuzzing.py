@@ -23,8 +23,8 @@ from cluster.protocol import (
     admin_headers,
     fields,
     headers,
-    leader_headers,
     recall_headers,
+    replica_headers,
     reply_headers,
 )
 from cluster.protocol.codes import RequestCode
@@ -36,7 +36,7 @@ VECTORS = json.loads(
 FRAMES = [bytes.fromhex(v["frameHex"]) for v in (*VECTORS["computed"], *VECTORS["captured"])]
 PARSED = [decode_frame(frame) for frame in FRAMES]
 CODES = [int(code) for code in RequestCode] + [0, -1, 9999, 32767]
-MODULES = (headers, admin_headers, leader_headers, recall_headers, reply_headers)
+MODULES = (headers, admin_headers, recall_headers, replica_headers, reply_headers)
 
 
 def _wire_names(module: ModuleType) -> set[str]:

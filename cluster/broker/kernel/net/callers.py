@@ -14,7 +14,7 @@ from cluster.core.access.rules import Caller
 from cluster.errors import Unauthorized
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import Frame
-from cluster.protocol.leader_headers import without_leader
+from cluster.protocol.replica_headers import without_leader
 from cluster.security.access_file import Access
 
 

@@ -44,8 +44,8 @@ from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import Frame
 from cluster.protocol.headers import PullRequest, UnregisterClientRequest
 from cluster.protocol.heartbeat import HeartbeatData
-from cluster.protocol.leader_headers import name_leader
 from cluster.protocol.raw_sends import RawSend
+from cluster.protocol.replica_headers import name_leader
 from cluster.protocol.send import SEND_CODES, SendReader, SendRequest, to_frame
 from cluster.security.access_file import Access
 from dledger.errors import DledgerError

@@ -1,4 +1,9 @@
-"""31011: hand the lead of a broker name over, asked for by an administrator."""
+"""31011 to 31015: an administrator's requests about the replicas of a broker name.
+
+31011          hand the lead over
+31012, 31013   the members of the group, listed and changed
+31014, 31015   one replica reads its own log for damage; replicas are compared
+"""
 
 from __future__ import annotations
 
@@ -38,3 +43,40 @@ def name_leader(frame: Frame, leader: str | None) -> Frame:
 def without_leader(frame: Frame) -> Frame:
     """The request as its client may have signed it, before `name_leader`."""
     return frame._replace(ext={name: frame.ext[name] for name in frame.ext if name != "leader"})
+
+
+@dataclass(frozen=True, slots=True)
+class ListMembersRequest:
+    """Answered with a JSON object: see cluster/broker/admin/member_requests.py."""
+
+    bname: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeMembersRequest:
+    """A change of the group. `kind`: add, add-learner, remove or readmit (the command `replace`).
+
+    `dry_run`: the answer shows the group as it would be, and the group does not change.
+    """
+
+    kind: str
+    node: str
+    dry_run: bool = False
+    bname: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScrubLogRequest:
+    """`start`: begin a pass now, unless one is under way; else only tell how far it is."""
+
+    start: bool = False
+    bname: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyLogRequest:
+    """Entries `first`..`last` are read from the disk and verified; an answer may cover fewer."""
+
+    first: int
+    last: int
+    bname: str | None = None
