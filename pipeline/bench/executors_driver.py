@@ -15,7 +15,7 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pipeline.bench.session import AS_CUT
+from pipeline.bench.options import AS_CUT
 from pipeline.bench.standalone import HOST, START_SECONDS_MAX
 from pipeline.requirements import local_session
 

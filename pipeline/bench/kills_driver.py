@@ -13,7 +13,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pipeline.bench.session import AS_CUT
+from pipeline.bench.options import AS_CUT
 from pipeline.requirements import local_session
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Options that several benches have."""
+"""Options of several benches, and settings of the Spark sessions that they measure in."""
 
 from __future__ import annotations
 
@@ -14,3 +14,8 @@ repeats_option = click.option(
 folder_option = click.option(
     "--folder", default="", help="Where to make what the run needs; it goes away again."
 )
+
+#: No progress bar among the figures, and no address but this machine's own.
+LOCAL = {"spark.ui.showConsoleProgress": "false", "spark.driver.host": "127.0.0.1"}
+#: Reads are cut into tasks as their source says, and no otherwise.
+AS_CUT = {**LOCAL, "spark.sql.adaptive.enabled": "false"}

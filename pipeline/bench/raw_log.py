@@ -27,8 +27,7 @@ from cluster.commands.bench import tell
 from cluster.commands.output import report_option
 from commitlog.records.record import HEADER_SIZE
 from pipeline.bench.made import make_log
-from pipeline.bench.options import folder_option, repeats_option
-from pipeline.bench.session import AS_CUT
+from pipeline.bench.options import AS_CUT, folder_option, repeats_option
 from pipeline.bench.turns import Job, Turns, compared, take_turns, turns_with_cpu
 from pipeline.options import LogOptions
 from pipeline.rawlog.plan import plan

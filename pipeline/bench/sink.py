@@ -31,8 +31,7 @@ from cluster.commands.bench import tell
 from cluster.commands.output import report_option
 from cluster.local.launcher import LocalCluster
 from cluster.protocol.batch import encode_numbered
-from pipeline.bench.options import folder_option, repeats_option
-from pipeline.bench.session import LOCAL
+from pipeline.bench.options import LOCAL, folder_option, repeats_option
 from pipeline.bench.turns import Job, take_turns
 from pipeline.requirements import local_session
 from pipeline.sink.items import Numbering, encode_items, requests_of

@@ -32,8 +32,7 @@ from cluster.client.config import ProducerConfig
 from cluster.commands.bench import tell
 from cluster.commands.output import report_option
 from commitlog.records.record import HEADER_SIZE
-from pipeline.bench.options import folder_option, repeats_option
-from pipeline.bench.session import AS_CUT
+from pipeline.bench.options import AS_CUT, folder_option, repeats_option
 from pipeline.bench.turns import Job, compared, take_turns
 from pipeline.requirements import local_session
 from pipeline.source.options import source_options

@@ -27,7 +27,7 @@ from cluster.bench.scratch import scratch_cluster
 from cluster.client import Durability, blocking
 from pipeline.bench.kafka.broker import kafka_brokers, make_topics, replicas_in_sync
 from pipeline.bench.kafka.installation import PARTS
-from pipeline.bench.session import AS_CUT
+from pipeline.bench.options import AS_CUT
 from pipeline.bench.turns import Job, Turns, compared, turns_with_cpu
 from pipeline.requirements import local_session
 
