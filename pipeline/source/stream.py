@@ -25,7 +25,6 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from cluster.protocol.json_body import MessageQueue
-from pipeline.source.admission import Admission, admitted
 from pipeline.source.batch import TaskPartition
 from pipeline.source.bounds import Bounds, bounds, lost, places
 from pipeline.source.group import commit_to_group
@@ -33,7 +32,7 @@ from pipeline.source.offsets import fixed_options, from_json, to_json
 from pipeline.source.options import SourceOptions
 from pipeline.source.plan import record_bytes, stream_ranges, tasks
 from pipeline.source.remote import Remote, remote
-from pipeline.source.waiting import waiting
+from pipeline.source.waiting import Admission, admitted, waiting
 from pipeline.source.ways import check, choose, kept
 
 

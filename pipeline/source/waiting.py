@@ -1,5 +1,5 @@
-"""Finds the messages that wait to be read by a stream, and positions that do not fit their queue.
-Pure.
+"""Finds the messages that wait to be read by a stream, and decides how many of them one micro-batch
+takes. Pure.
 
 stands at     queue has          then
 5             0..30              5..30 wait
@@ -7,16 +7,20 @@ stands at     queue has          then
 5             20..30             5..30 wait; that 5..20 are gone is found when they are planned
 30            0..8               made anew: it goes on at 0
 5             (no queue)         the topic, or the queue, was deleted
+
+offsets_max    split over the queues in proportion to their lag
+bytes_max      the same, of messages of estimated size: a soft limit, as with Pulsar's connector
+offsets_min    nothing before so many wait
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from cluster.protocol.json_body import MessageQueue
 from pipeline.source.bounds import Bounds, said
-from pipeline.source.offsets import QueueRange
+from pipeline.source.offsets import QueueRange, split_limit
 
 
 class Waiting(NamedTuple):
@@ -47,3 +51,30 @@ def waiting(
     for queue in sorted(before.keys() - known.keys()):
         found.problems.append(f"{said(queue)} does not exist any more")
     return found
+
+
+class Admission(NamedTuple):
+    """Limits; 0: none."""
+
+    offsets_max: int = 0
+    bytes_max: int = 0
+    offsets_min: int = 0
+
+
+def admitted(
+    lags: Sequence[QueueRange], how: Admission, record_bytes: Callable[[], Mapping[str, int]]
+) -> list[QueueRange]:
+    """The first part of each range; `record_bytes` is asked only when bytes are limited."""
+    lag = {item.queue: item.size for item in lags}
+    total = sum(lag.values())
+    if not total or total < how.offsets_min:
+        return []
+    budget = how.offsets_max or total
+    if how.bytes_max:
+        sizes = record_bytes()
+        size = sum(item.size * max(sizes.get(item.queue.topic, 1), 1) for item in lags)
+        budget = min(budget, max(total * how.bytes_max // size, 1))
+    taken = split_limit(lag, budget)
+    return [
+        item._replace(end=item.start + taken[item.queue]) for item in lags if item.queue in taken
+    ]

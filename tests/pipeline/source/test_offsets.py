@@ -12,7 +12,6 @@ pytest.importorskip("pyarrow", reason="needs pyarrow, from the extra dledger[spa
 
 from cluster.protocol.json_body import MessageQueue
 from pipeline.options import OptionError
-from pipeline.source.admission import Admission, admitted
 from pipeline.source.offsets import (
     CheckpointError,
     QueueRange,
@@ -23,6 +22,7 @@ from pipeline.source.offsets import (
     to_json,
 )
 from pipeline.source.options import source_options
+from pipeline.source.waiting import Admission, admitted
 from pipeline.source.ways import kept
 
 A0, A1, B0 = (MessageQueue("t", "a", 0), MessageQueue("t", "a", 1), MessageQueue("u", "b", 0))
