@@ -263,7 +263,8 @@ def _read(file: Path) -> tuple[list[dict[str, Any]], bool]:
         read_accounts(document)
     except (yaml.YAMLError, UnicodeDecodeError, AccountsError) as error:
         raise CommandError(
-            f"{file} is no accounts file, {' '.join(str(error).split())}; mend it, or give another",
+            f"{file} is no accounts file, {' '.join(str(error).split())}; correct it, "
+            "or give another",
             USAGE,
         ) from None
     rows = [

@@ -27,7 +27,7 @@ from cluster.settings.node import build_node, read_node
 from commitlog.config import StoreConfig
 from commitlog.files.system import OS_FILES
 
-_FILE_SIZE_MIN = 1 << 20  # smaller log files leave no room for messages beside their overhead
+_FILE_SIZE_MIN = 1 << 20  # smaller log files leave no space for messages beside their overhead
 _DIRECTORY = click.Path(path_type=Path, exists=True, file_okay=False)
 _yes = click.option("--yes", is_flag=True, help="Do it; without this nothing is written.")
 

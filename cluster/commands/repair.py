@@ -64,7 +64,7 @@ def _sentence(found: Comparison) -> str:
         return f"entries {found.first} to {found.last} are whole and the same on every replica"
     first = min([at for at, _ in found.damaged.values()] + [found.differ_at] * bool(found.odd))
     return (
-        f"the first entry that is not the same everywhere is {first}; replicas mend themselves "
+        f"the first entry that is not the same everywhere is {first}; replicas repair themselves "
         "from their peers: `dledger scrub --wait`, then verify again"
     )
 
@@ -78,7 +78,7 @@ def _sentence(found: Comparison) -> str:
 def scrub(node: str | None, wait: bool, broker: str | None, address: Reach, output: str) -> None:
     """Have replicas (NODE: one, by id or client address) read their logs for damage now.
 
-    What is found is mended from peers at once. Exit code 1: something is damaged still.
+    Damage that is found is repaired from peers at once. Exit code 1: something is damaged still.
     """
 
     async def work() -> list[dict[str, Any]]:

@@ -28,8 +28,8 @@ class ProposalReceived:
     """Entries to append, if this node leads: `count` of them, `size` bytes with headers.
 
     `payload` is opaque: it comes back in `AppendLocal`, or in `ProposalRejected`. `when_written`:
-    `WrittenAdvanced` is wanted, too, before the commit. `frees_space`: what it leads to makes room
-    on full disks, so it is taken where others are refused for want of room (L5).
+    `WrittenAdvanced` is wanted, too, before the commit. `frees_space`: it leads to free space on
+    full disks, so it is taken where others are refused for want of space (L5).
     """
 
     count: int

@@ -53,7 +53,7 @@ class DiskHealth(enum.Enum):
 
     RECOVERING: it works again, and did not a short while ago. SLOW: its syncs take much longer
     than those of another voter. LOW: the service refuses producers, the rest is for its own
-    entries. FULL: no room for another file of the log. STALLED: a sync does not come back.
+    entries. FULL: no space for another file of the log. STALLED: a sync does not come back.
     """
 
     GOOD = 0

@@ -7,8 +7,9 @@ They are told apart by process: a fork must not share sockets with its parent. N
 Spark never says that a source is not needed any more (docs/spec/pipeline.md 2.3); they end with the
 process.
 
-Every request here reads and may be repeated. What time may mend is tried again `retries_max` times,
-first soon, then every `retry_interval_ms`: by default for more than a minute without a leader.
+Every request here reads and may be repeated. An error that may pass with time is tried again
+`retries_max` times, first soon, then every `retry_interval_ms`: by default for more than a minute
+without a leader.
 """
 
 from __future__ import annotations

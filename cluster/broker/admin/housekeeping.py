@@ -24,7 +24,7 @@ SWEEP_SECONDS = 10.0  # idle connections and silent clients; their limits are mi
 class Housekeeping:
     """One task. A disk that refuses a checkpoint or an export stops the node (`failed`).
 
-    But for one that is full: then producers are refused, another node leads if it has room, and
+    But for one that is full: then producers are refused, another node leads if it has space, and
     the next round tries again (`DiskSpace`; `DerivedStore.space` for what is derived).
     """
 
