@@ -39,7 +39,7 @@ from commitlog.records.properties import decode_properties, encode_properties
 from commitlog.records.sys_flag import TRANSACTION_COMMIT, TRANSACTION_NONE
 from commitlog.recovery.recovery import DamagedRange
 from commitlog.store.housekeeping import Housekeeping
-from commitlog.store.store_open import OpenedStore, open_store
+from commitlog.store.store_open import open_store
 
 QUERY_TRIES_MAX = 3  # RocketMQ's, when nothing behind the index could be read
 TIME_MAX_MS = (1 << 63) - 1
@@ -95,11 +95,9 @@ class MessageStore:
         self.config = config if config is not None else StoreConfig()
         self.config.validate()
         self.path, self.store_host, self._clock_ms = Path(path), store_host, clock_ms
-        self._opened: OpenedStore = open_store(
-            self.path, self.config, files, listener=listener, clock_ms=clock_ms
-        )
-        self._log, self._derived = self._opened.log, self._opened.derived
-        self._next_offsets = self._opened.next_offsets
+        opened = open_store(self.path, self.config, files, listener=listener, clock_ms=clock_ms)
+        self._opened, self._next_offsets = opened, opened.next_offsets
+        self._log, self._derived = opened.log, opened.derived
         self._append, self._derive = threading.Lock(), threading.RLock()
         self._house = Housekeeping(
             self._opened, self.config, self._append, self._derive, self._catch_up, clock_ms
@@ -114,7 +112,7 @@ class MessageStore:
         """Append one message at the end of its queue.
 
         Queue offset, position, store time and store host of `message` are filled by the store.
-        A DELAY property is stored as it is: to park delayed messages is a broker's work. With
+        A DELAY property is stored as it is: to hold it back is a broker's work. With
         `wait=False` a SYNC_FLUSH store does not wait for the disk.
 
         Raises MessageTooLarge, StoreUsageError; StoreFailed when the disk refuses or is too full:
@@ -308,6 +306,7 @@ class MessageStore:
 
     @property
     def min_position(self) -> int:
+        """Address of the first byte that the log still has; files before it were deleted."""
         return self._log.start
 
     @property

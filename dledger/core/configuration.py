@@ -71,6 +71,7 @@ class Configuration:
 
     @property
     def names(self) -> tuple[NodeId, ...]:
+        """Ids of all members, learners too, in the order of their names."""
         return tuple(m.node_id for m in self.members)
 
     def member(self, node_id: NodeId) -> Member | None:

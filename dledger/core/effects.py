@@ -218,6 +218,8 @@ class ReadReady:
 
 @value
 class ReadRefused:
+    """A read is not served here. `leader`: the node to ask, None if this node knows of none."""
+
     read_id: int
     reason: Reason
     leader: NodeId | None

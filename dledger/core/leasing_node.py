@@ -17,11 +17,17 @@ class LeasingNode(RaftNode):
     """Sees the clock jump, and keeps a promise that an earlier life may have given."""
 
     def start(self, now: float) -> list[Effect]:
+        """As `RaftNode.start`; gives no vote for a whole lease, as an earlier process may have
+        promised that.
+        """
         effects = super().start(now)
         lease.keep(self._state)
         return effects
 
     def handle(self, event: Event, now: float) -> list[Effect]:
+        """As `RaftNode.handle`, after the lease rules heard of a `now` that ran back or jumped
+        ahead.
+        """
         state = self._state
         step = now - state.now
         if step < 0:
@@ -34,6 +40,9 @@ class LeasingNode(RaftNode):
         return super().handle(event, now)
 
     def deadline(self) -> float:
+        """As `RaftNode.deadline`, and soon enough to notice a jump of the clock while a promise may
+        hold.
+        """
         due = super().deadline()
         state = self._state
         if state.has_promised() and state.role is not Role.FAILED:

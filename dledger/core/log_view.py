@@ -33,6 +33,9 @@ class LogView:
 
     @property
     def runs(self) -> list[TermRun]:
+        """Each term and its last index, in log order, from `first` on; the anchor is not among
+        them.
+        """
         return [TermRun(t, i) for t, i in zip(self._terms, self._lasts, strict=True)]
 
     def term_at(self, index: int) -> Term | None:

@@ -218,10 +218,12 @@ class RaftNode:
 
     @property
     def config(self) -> CoreConfig:
+        """The settings of the rules; they never change."""
         return self._state.config
 
     @property
     def node_id(self) -> NodeId:
+        """The id of this node."""
         return self._state.me
 
     @property
@@ -237,18 +239,22 @@ class RaftNode:
 
     @property
     def role(self) -> Role:
+        """The node's role as of the last event; `FAILED` is final."""
         return self._state.role
 
     @property
     def term(self) -> Term:
+        """The newest term that this node has seen; its storage may not have it yet."""
         return self._state.term
 
     @property
     def leader(self) -> NodeId | None:
+        """The leader of the present term, itself if it leads; None while it knows of none."""
         return self._state.leader
 
     @property
     def commit(self) -> Index:
+        """The highest index that this node knows to be committed; it never falls."""
         return self._state.commit
 
 

@@ -38,6 +38,8 @@ PACE_MIN = 32 << 20
 
 
 class Mode(enum.Enum):
+    """How a follower is sent the log; see the module's text."""
+
     PROBE = "probe"
     REPLICATE = "replicate"
     SNAPSHOT = "snapshot"
@@ -133,6 +135,7 @@ class Progress:
         self.mode, self.offset = Mode.SNAPSHOT, 0
 
     def become_replicate(self) -> None:
+        """Switch to many messages in flight: its log meets ours."""
         self.mode = Mode.REPLICATE
         self.probe_at = None
         self.empty_probe = False

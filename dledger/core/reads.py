@@ -139,4 +139,5 @@ def tick(state: State) -> None:
 
 
 def deadline(state: State) -> float:
+    """When the first read that was asked of the leader is given up; infinite when there is none."""
     return min(state.asked_reads.values()) if state.asked_reads else float("inf")

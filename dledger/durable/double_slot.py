@@ -92,6 +92,7 @@ class DoubleSlot:
             self.write_both(self.payload)
 
     def write_both(self, payload: bytes) -> None:
+        """Write and sync `payload` into one slot, then into the other. Raises OSError."""
         self.write(payload)
         self.write(payload)
 
