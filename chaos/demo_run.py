@@ -41,7 +41,9 @@ SETTINGS = {"raft.data_file_size": str(16 << 20), "raft.index_file_size": str(4 
 class View(Protocol):
     """Receives the demo's events, to show them."""
 
-    def happened(self, text: str) -> None: ...
+    def happened(self, text: str) -> None:
+        """An event of the demo, as one line of text."""
+        ...
 
     async def show(self, arena: Arena, load: Load) -> None:
         """A picture of the cluster at this moment."""
@@ -54,6 +56,10 @@ class View(Protocol):
 
 @dataclass(slots=True)
 class Options:
+    """Options of the demo. `root`: the cluster's folder; `rate`: messages a second; `lines`: bodies
+    to send, drawn by the seed if None.
+    """
+
     root: Path
     seed: int
     rate: int = 1000
@@ -93,6 +99,7 @@ class Result:
 
     @property
     def passed(self) -> bool:
+        """True if the verdict is "valid" and every acknowledged message was delivered."""
         return self.verdict.word is Word.VALID and not self.undelivered
 
     def summary(self) -> dict[str, object]:

@@ -30,9 +30,11 @@ class Lines:
         self._began = time.monotonic()
 
     def happened(self, text: str) -> None:
+        """Print the event behind the time since the start."""
         self.print(f"{self.clock()}  {text}")
 
     def print(self, text: str) -> None:
+        """Print to standard output."""
         click.echo(text)
 
     def clock(self) -> str:
@@ -41,19 +43,23 @@ class Lines:
         return f"{seconds // 60:02}:{seconds % 60:02}"
 
     async def show(self, arena: Arena, load: Load) -> None:
+        """Print the table of this moment."""
         self.print(f"\n{await table(arena, load)}\n")
 
     @contextlib.asynccontextmanager
     async def watching(self, arena: Arena, load: Load) -> AsyncIterator[None]:
+        """Shows no table meanwhile: lines cannot be overwritten."""
         yield
 
 
 class Quiet(Lines):
     """Prints no lines; for machine output."""
 
-    def print(self, text: str) -> None: ...
+    def print(self, text: str) -> None:
+        """Prints no line."""
 
-    async def show(self, arena: Arena, load: Load) -> None: ...
+    async def show(self, arena: Arena, load: Load) -> None:
+        """Prints no table."""
 
 
 class LiveTable(Lines):
@@ -64,17 +70,20 @@ class LiveTable(Lines):
         self._live: Live | None = None
 
     def print(self, text: str) -> None:
+        """Print above the live table while there is one, else to standard output."""
         if self._live is not None:
             self._live.console.print(text, highlight=False, markup=False)
         else:
             click.echo(text)
 
     async def show(self, arena: Arena, load: Load) -> None:
+        """Print the table, unless the live one stands there."""
         if self._live is None:
             await super().show(arena, load)
 
     @contextlib.asynccontextmanager
     async def watching(self, arena: Arena, load: Load) -> AsyncIterator[None]:
+        """Keep the live table current every REFRESH_SECONDS until the context ends."""
         from rich.live import Live
 
         with Live(auto_refresh=False, transient=True) as self._live:

@@ -56,12 +56,16 @@ INFINITY = float("inf")
 
 
 class Outcome(enum.Enum):
+    """How an operation ended; see the module's text."""
+
     OK = "ok"
     FAIL = "fail"
     INFO = "info"
 
 
 class Kind(enum.Enum):
+    """The kinds of operations; see the module's text."""
+
     APPEND = "append"
     READ = "read"
     POLL = "poll"
@@ -109,6 +113,9 @@ class Operation:
         )
 
     def to_json(self) -> str:
+        """One line of history.jsonl; `completed` is null where it is infinite, later fields only
+        where set.
+        """
         fields: dict[str, object] = {
             "process": self.process,
             "kind": self.kind.value,

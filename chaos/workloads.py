@@ -77,6 +77,9 @@ class Delay:
 
     @property
     def level(self) -> int:
+        """RocketMQ's delay level, from 1. Raises ValueError when `seconds` is not one of a
+        level.
+        """
         return LEVEL_SECONDS.index(self.seconds) + 1
 
 

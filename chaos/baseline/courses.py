@@ -66,6 +66,7 @@ async def power_all(scene: Scene) -> str:
 
 
 async def kill_all(scene: Scene) -> str:
+    """SIGKILL all processes after 20 to 59 more acknowledgements, and start them again."""
     await scene.writers.until_acked(scene.random.randrange(20, 60))
     await scene.nodes.kill(scene.nodes.nodes)
     await scene.nodes.start(scene.nodes.nodes)

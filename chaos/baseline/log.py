@@ -53,6 +53,7 @@ class FaultyTransport(TCPTransport):  # type: ignore[misc]  # pysyncobj has no t
     def setOnMessageReceivedCallback(  # pysyncobj's name
         self, callback: Callable[[Any, dict[str, Any]], None]
     ) -> None:
+        """As pysyncobj's; the faults stand in front of `callback`."""
         self._receive = callback
         super().setOnMessageReceivedCallback(self._received)
 
@@ -67,6 +68,7 @@ class FaultyTransport(TCPTransport):  # type: ignore[misc]  # pysyncobj has no t
         self._receive(node, message)
 
     def send(self, node: Any, message: dict[str, Any]) -> bool:
+        """As pysyncobj's; False, and counted as lost, for a node that is cut off."""
         if node.id in self.cut:
             self.lost += 1
             return False
@@ -113,11 +115,13 @@ class AppendLog(SyncObj):  # type: ignore[misc]  # pysyncobj has no types
 
     @replicated  # type: ignore[untyped-decorator]
     def append(self, value: str) -> int:
+        """Add a value at the end on every node; the result is its offset."""
         self.values.append(value)
         return len(self.values) - 1
 
     @property
     def transport(self) -> FaultyTransport:
+        """The transport with the faults, which pysyncobj made."""
         return self._SyncObj__transport  # type: ignore[no-any-return]  # it has no other way
 
     def on_tick(self, what: Callable[[], int]) -> int:

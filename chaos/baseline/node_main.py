@@ -90,6 +90,7 @@ def _end_with_parent() -> None:
 
 
 def main() -> None:
+    """Serve until the parent's end of standard input closes; see the module's text."""
     address, peers, journal = sys.argv[1:4]
     password = sys.stdin.readline().strip()
     threading.Thread(target=_end_with_parent, daemon=True).start()

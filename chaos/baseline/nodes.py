@@ -47,6 +47,7 @@ class Node:
 
     @property
     def address(self) -> str:
+        """host:port that its peers dial."""
         return f"{self.host}:{PORT}"
 
     @property
@@ -55,6 +56,7 @@ class Node:
         return self.folder / "disk"
 
     def send_signal(self, number: int) -> None:
+        """Send the signal; has no effect on a process that was not started or has ended."""
         if self.process is not None:
             with contextlib.suppress(ProcessLookupError):
                 self.process.send_signal(number)

@@ -29,6 +29,7 @@ class Writers:
 
     @property
     def acked(self) -> int:
+        """How many appends have been acknowledged so far."""
         return sum(op.outcome is Outcome.OK for op in self.history)
 
     async def stop(self) -> None:

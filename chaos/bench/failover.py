@@ -64,6 +64,9 @@ def run(options: Options) -> dict[str, object]:
 
 
 async def run_async(options: Options) -> dict[str, object]:
+    """Run the kills on a cluster of its own, judge the logs; the figures by the names that are
+    printed.
+    """
     began = time.monotonic()
     members = plan.plan(3, options.hosts or plan.scratch_hosts(3))
     made = LocalCluster.create(options.root, members, SETTINGS | options.settings, tied=True)

@@ -28,6 +28,7 @@ class Links(NamedTuple):
 
     @property
     def last(self) -> int:
+        """Index of the last entry that has a checksum here; `first` - 1 without any."""
         return self.first + len(self.data) // LINK_SIZE - 1
 
     def at(self, index: int) -> bytes | None:

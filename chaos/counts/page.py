@@ -112,6 +112,7 @@ class Bar(NamedTuple):
 
     @property
     def is_reached(self) -> bool:
+        """True if as much was counted as is wanted."""
         return self.counted >= self.wanted
 
 

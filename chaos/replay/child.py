@@ -17,6 +17,7 @@ from chaos.pool import end_with_parent
 
 
 def main(arguments: list[str]) -> None:
+    """Search from the seed FIRST on and print the result; see the module's text."""
     end_with_parent()
     mutant, first = find(arguments[0]), int(arguments[1])
     install(mutant.patches)

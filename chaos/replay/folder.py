@@ -45,6 +45,7 @@ class Simulated:
 
     @property
     def seed(self) -> int:
+        """The seed that was run."""
         return self.plan.first
 
 

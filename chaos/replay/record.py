@@ -63,6 +63,7 @@ class RecordingWatch(Watch):
         self._due: dict[str, float] = {}
 
     def stepped(self, node: SimNode) -> None:
+        """Write the node's trace, and a row about it every LOOK_SECONDS of the node's clock."""
         if node.replica is not None and node.storage is not None:
             trace = self._trace_of(node)
             trace.look()
@@ -88,6 +89,7 @@ class RecordingWatch(Watch):
         return trace
 
     def sending(self, node: SimNode, to: NodeId, message: Message) -> None:
+        """Note that the message was sent and has not arrived yet."""
         sent = node.scheduler.now
         pre = "Pre" if getattr(message, "pre", False) else ""
         row: Row = {"kind": pre + type(message).__name__, "from": node.id, "to": to}
@@ -106,6 +108,7 @@ class RecordingWatch(Watch):
             row["received"] = round(now, 6)
 
     def close(self) -> None:
+        """Close the files of all traces."""
         for _, trace in self._traces.values():
             trace.close()
 

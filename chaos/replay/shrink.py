@@ -36,6 +36,7 @@ class Shrunk:
 
     @property
     def left(self) -> int:
+        """How many faults the smaller run has."""
         return len(self.result.begun)
 
 

@@ -32,6 +32,7 @@ class Acknowledged(NamedTuple):
 
     @classmethod
     def of(cls, history: Iterable[Operation]) -> Acknowledged:
+        """The acknowledged appends of a history."""
         found = sorted(
             (op.completed, (op.completed - op.invoked) * 1e3)
             for op in history

@@ -47,6 +47,7 @@ class Question:
     replicas: Mapping[str, Replica]
 
     def to_json(self) -> str:
+        """The one line that the Go program reads."""
         operations = ",".join(op.to_json() for op in self.history)
         replicas = json.dumps(self.replicas, separators=(",", ":"))
         return f'{{"name":{json.dumps(self.name)},"history":[{operations}],"replicas":{replicas}}}'
