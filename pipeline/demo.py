@@ -96,6 +96,7 @@ class Sender(threading.Thread):
         self.error: BaseException | None = None
 
     def run(self) -> None:
+        """Send all lines; an exception ends the thread and is left in `error`."""
         try:
             asyncio.run(self._send())
         except BaseException as error:

@@ -44,6 +44,7 @@ class Line(NamedTuple):
     at_most: bool = False
 
     def text(self, found: Found) -> str:
+        """The row in Markdown; `found` are the figures that the bench printed."""
         middle, best = self.values(found)
         meets = middle <= self.bar if self.at_most else middle >= self.bar
         met = "" if not self.bar else "yes" if meets else MISSED

@@ -81,6 +81,7 @@ class Audit:
 
     @property
     def is_clean(self) -> bool:
+        """True if all entries compared are alike and no replica was damaged."""
         return not self.differences and not self.damaged
 
 

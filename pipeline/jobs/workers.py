@@ -18,15 +18,18 @@ Result = TypeVar("Result")
 class Workers(Protocol):
     """Carries out tasks; results come in the order of the tasks."""
 
-    def map(
-        self, function: Callable[[Task], Result], tasks: Sequence[Task]
-    ) -> Iterable[Result]: ...
+    def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterable[Result]:
+        """The results, in order; may run a task only when its result is asked for. Raises the
+        task's error.
+        """
+        ...
 
 
 class Here:
     """One after the other, in this process."""
 
     def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterable[Result]:
+        """As `Workers.map`; a task runs when its result is asked for."""
         return map(function, tasks)
 
 
@@ -37,6 +40,7 @@ class Processes:
         self._count = count
 
     def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterable[Result]:
+        """As `Workers.map`; all tasks start when the first result is asked for."""
         count = min(self._count, len(tasks))
         if count <= 1:
             return map(function, tasks)
@@ -60,6 +64,7 @@ class OnSpark:
         self._context = spark.sparkContext
 
     def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterable[Result]:
+        """As `Workers.map`; waits for all tasks. Raises Spark's errors."""
         if not tasks:
             return []
         found: list[Result] = (

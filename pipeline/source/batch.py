@@ -37,6 +37,9 @@ class TopicReader(DataSourceReader):
         self._narrowed = Narrowed()
 
     def partitions(self) -> list[InputPartition]:
+        """Ask the brokers for the queues' bounds, on the driver, and cut the wanted ranges into
+        tasks.
+        """
         place = remote(self._options)
         ranges = narrow(place, batch_ranges(place, self._options), self._narrowed)
         planned = tasks(place, self._options, ranges)
@@ -44,6 +47,7 @@ class TopicReader(DataSourceReader):
         return [TaskPartition(number, task, way) for number, task in enumerate(planned)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The rows of one task, in a worker."""
         if isinstance(partition, TaskPartition):  # Spark makes one empty partition of none
             yield from partition.read(self._options)
 
@@ -54,5 +58,8 @@ class FilteringReader(TopicReader):
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Narrow the ranges to messages that can match; returns all filters, as Spark compares
+        again.
+        """
         self._narrowed = narrowed(filters, kafka=self._options.kafka_style)
         return filters  # Spark compares again: what is read is only narrowed

@@ -74,6 +74,7 @@ class Places(NamedTuple):
     offset: Int64
 
     def part(self, first: int, last: int) -> Places:
+        """Messages number `first` up to `last`, which is left out."""
         return Places(*(column[first:last] for column in self))
 
 

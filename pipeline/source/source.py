@@ -28,13 +28,16 @@ class DledgerSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
+        """The name for `format(…)`."""
         return "dledger"
 
     def schema(self) -> StructType:
+        """The columns that the options choose. Raises OptionError."""
         # Spark does not say here whether it will read a batch or a stream; a stream has no end.
         return _spark_schema(source_options(_without_ends(self.options), streaming=True))
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        """The reader of a batch. Raises OptionError."""
         from pipeline.source.batch import FilteringReader, TopicReader
 
         options = source_options(self.options, streaming=False)
@@ -42,6 +45,7 @@ class DledgerSource(DataSource):
         return FilteringReader(options) if options.filter_pushdown else TopicReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """The reader of a stream. Raises OptionError."""
         from pipeline.source.stream import TopicStreamReader
 
         options = source_options(self.options, streaming=True)
@@ -49,11 +53,13 @@ class DledgerSource(DataSource):
         return TopicStreamReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        """The writer of a batch into a topic. Raises OptionError."""
         from pipeline.sink.writer import batch_writer
 
         return batch_writer(self.options, _types(schema), overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        """The writer of a stream into a topic. Raises OptionError."""
         from pipeline.sink.writer import stream_writer
 
         return stream_writer(self.options, _types(schema), overwrite)

@@ -51,11 +51,17 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- offsets -----------------------------------------------------------------------------------
 
     def initialOffset(self) -> dict[str, Any]:
+        """Where a query without a checkpoint begins (`startingOffsets`), with the way of
+        reading.
+        """
         place, known = self._look()
         start = places(place, self._options, self._options.start, known, is_end=False)
         return to_json(start, self._fixed, choose(place, self._options, known))
 
     def getDefaultReadLimit(self) -> ReadLimit:
+        """The limit of the options for a trigger; the first that is set of rows, bytes, least
+        rows.
+        """
         options = self._options
         if options.offsets_per_trigger_max:
             return ReadMaxRows(options.offsets_per_trigger_max)
@@ -66,10 +72,14 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
+        """Read up to the queues' ends of this moment and no further."""
         _, known = self._look()
         self._target = {queue: row.max_offset for queue, row in known.items()}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Where the next micro-batch ends; `start` when it should take no message yet. Raises
+        DataLoss for messages that are gone, unless the options allow it.
+        """
         options, before = self._options, from_json(start, self._fixed)
         place, known = self._look()
         self._latest = {queue: row.max_offset for queue, row in known.items()}
@@ -126,6 +136,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- one micro-batch ---------------------------------------------------------------------------
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
+        """Cut the ranges between two offsets into tasks, on the driver."""
         before, after = from_json(start, self._fixed), from_json(end, self._fixed)
         place, known = self._look()
         ranges = stream_ranges(self._options, before, after, known)
@@ -134,10 +145,14 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [TaskPartition(number, task, way) for number, task in enumerate(planned)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The rows of one task, in a worker."""
         if isinstance(partition, TaskPartition):
             yield from partition.read(self._options)
 
     def commit(self, end: dict[str, Any]) -> None:
+        """Store the positions under the consumer group, if the options ask for it; a failure is
+        logged.
+        """
         if self._options.commit_to_group:
             commit_to_group(remote(self._options), self._options, from_json(end, self._fixed))
 

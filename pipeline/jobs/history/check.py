@@ -50,11 +50,17 @@ class Queue(Protocol):
     """One queue's tables, read where its task runs: `files.QueueFiles`."""
 
     @property
-    def log(self) -> str: ...
+    def log(self) -> str:
+        """The queue's name in the history."""
+        ...
 
-    def operations(self, schema: pa.Schema = SCHEMA) -> pa.Table: ...
+    def operations(self, schema: pa.Schema = SCHEMA) -> pa.Table:
+        """The columns of `schema`, a part of SCHEMA; one row per operation."""
+        ...
 
-    def logs(self) -> dict[str, pa.Table]: ...
+    def logs(self) -> dict[str, pa.Table]:
+        """Replica → table of LOG_SCHEMA."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,18 +99,22 @@ class HistoryVerdict:
 
     @property
     def lost(self) -> int:
+        """How many anomalies have a name of LOST."""
         return sum(self.names.get(name, 0) for name in LOST)
 
     @property
     def doubled(self) -> int:
+        """How many anomalies have a name of DOUBLED."""
         return sum(self.names.get(name, 0) for name in DOUBLED)
 
     @property
     def reordered(self) -> int:
+        """How many anomalies have a name of REORDERED."""
         return sum(self.names.get(name, 0) for name in REORDERED)
 
     @property
     def others(self) -> int:
+        """How many anomalies are neither lost, doubled nor reordered."""
         return sum(self.names.values()) - self.lost - self.doubled - self.reordered
 
 

@@ -56,6 +56,7 @@ class LogColumns:
     value: Ints
 
     def same(self, other: LogColumns) -> bool:
+        """True if both replicas have the same values at the same offsets."""
         return np.array_equal(self.offset, other.offset) and np.array_equal(self.value, other.value)
 
 
