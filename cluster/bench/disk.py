@@ -33,6 +33,8 @@ MESSAGE_RECORD_SIZE = 1300
 
 @dataclass(frozen=True, slots=True)
 class DiskOptions:
+    """Options of the bench; see the module's text."""
+
     folder: str = "."
 
 

@@ -256,6 +256,9 @@ async def serve(name: str, embedded: Embedded) -> None:
 
 
 async def node(config: dict[str, Any], kind: str) -> None:
+    """Open the node of `config`, formatted if it is new, and serve the parent's lines until it
+    stops.
+    """
     peers = {name: (host, port) for name, (host, port) in config.pop("peers").items()}
     settings = RaftConfig(peers=peers, **config)
     create = not (Path(settings.data_dir) / "identity").exists()
@@ -274,6 +277,7 @@ async def node(config: dict[str, Any], kind: str) -> None:
 
 
 def main() -> None:
+    """Run one node; the first argument is JSON: `config`, `kind`, and `profile`, a path or null."""
     given = json.loads(sys.argv[1])
     profile = cProfile.Profile() if given["profile"] else None
     if profile is not None:

@@ -46,6 +46,8 @@ CALM_SECONDS_MAX = 15.0
 
 @dataclass(frozen=True, slots=True)
 class JoinOptions:
+    """Options of the bench; see the module's text."""
+
     gib: float = 10.0
     load: float = 0.5
     seconds: float = 20.0

@@ -23,6 +23,7 @@ ROUNDS_MIN = 4
 
 
 def random_bodies(size: int) -> list[bytes]:
+    """BODIES_COUNT bodies of `size` random bytes each."""
     data = os.urandom(size * BODIES_COUNT)
     return [data[at : at + size] for at in range(0, len(data), size)]
 

@@ -27,6 +27,8 @@ SERVING_SECONDS_BAR = 5.0
 
 @dataclass(frozen=True, slots=True)
 class RecoveryOptions:
+    """Options of the bench; see the module's text."""
+
     size_mib: int = 2048
     body_size: int = 1024
     folder: str = ""

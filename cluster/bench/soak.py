@@ -38,6 +38,8 @@ TICK_SECONDS = 0.02
 
 @dataclass(frozen=True, slots=True)
 class SoakOptions:
+    """Options of the bench; see the module's text."""
+
     seconds: float = 600.0
     idle_seconds: float = 20.0
     rate: int = 5000

@@ -35,6 +35,8 @@ TIME_LIMIT = 30.0
 
 @dataclass(frozen=True, slots=True)
 class TopicsOptions:
+    """Options of the bench; see the module's text."""
+
     topics: int = 20_000
     queues: int = 4
     in_flight: int = 256

@@ -94,6 +94,7 @@ class Registrar:
         self.registrations = self.failures = 0
 
     def start(self) -> None:
+        """Start the tasks; each registers at its name server at once."""
         for address in self._config.name_servers:
             event, urgent = asyncio.Event(), asyncio.Event()
             event.set()

@@ -54,6 +54,7 @@ class CommandError(click.ClickException):
         self.exit_code = exit_code  # type: ignore[misc]  # ours differs per error
 
     def show(self, file: Any = None) -> None:
+        """Print the sentence to standard error, or to `file`."""
         click.echo(f"dledger: {self.format_message()}", err=True, file=file)
 
 

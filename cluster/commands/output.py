@@ -44,11 +44,15 @@ def emit(rows: Sequence[Row], output: str, columns: Sequence[str] = ()) -> None:
 
 
 def emit_lines(rows: Iterable[Row]) -> None:
+    """Print one JSON object a line."""
     for row in rows:
         click.echo(to_json(row))
 
 
 def cell(value: Any) -> str:
+    """A value as text of a table: "-" for None, three decimals at most, parts of a list by
+    blanks.
+    """
     if value is None:
         return "-"
     if isinstance(value, float):

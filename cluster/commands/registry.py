@@ -41,7 +41,7 @@ COMMANDS: dict[str, Lazy] = {
     "leader": Lazy("cluster.commands.leader:leader", "Move or spread who leads, on purpose."),
     "member": Lazy("cluster.commands.members:member", "Add, remove and replace nodes."),
     "verify": Lazy("cluster.commands.repair:verify", "Are all replicas whole and the same?"),
-    "scrub": Lazy("cluster.commands.repair:scrub", "Look for damage now; it mends itself."),
+    "scrub": Lazy("cluster.commands.repair:scrub", "Look for damage now; it is repaired."),
     "topic": Lazy(
         "cluster.commands.topics:topic", "Create, alter, list, describe and delete topics."
     ),
@@ -87,6 +87,7 @@ class WholeHelpGroup(click.Group):
         return None if command is None or command.hidden else command.get_short_help_str(HELP_MAX)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands that are not hidden."""
         rows = [(name, self.help_of(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, text in rows if text is not None])
@@ -118,10 +119,12 @@ class LazyGroup(WholeHelpGroup):
                     self._lazy.setdefault(name, command)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names of all commands, sorted, those of plug-ins too."""
         self._load_plug_ins()
         return sorted({*self._lazy, *super().list_commands(ctx)})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command; None for an unknown name. Raises ImportError."""
         if cmd_name not in self._lazy:
             self._load_plug_ins()
         if cmd_name not in self._lazy:
@@ -130,6 +133,7 @@ class LazyGroup(WholeHelpGroup):
         return cast(click.Command, getattr(importlib.import_module(module), attribute))
 
     def help_of(self, ctx: click.Context, name: str) -> str | None:
+        """As in the table, without an import; None for a hidden command."""
         return self._lazy[name].help if name in self._lazy else super().help_of(ctx, name)
 
 

@@ -28,7 +28,9 @@ class Channel(Protocol):
     """One connection; compared by identity. `is_paused`: the client does not read."""
 
     @property
-    def is_paused(self) -> bool: ...
+    def is_paused(self) -> bool:
+        """True while the client does not read."""
+        ...
 
     def answer(self, frame: Frame) -> None:
         """Send the client one frame."""
@@ -174,6 +176,7 @@ class ClientRegistry:
         return self._change(left)
 
     def consumer_group(self, group: str) -> ConsumerGroup | None:
+        """The members of a group; None for a group without members."""
         return self._consumers.get(group)
 
     def accounts_of(
@@ -221,9 +224,11 @@ class ClientRegistry:
         return list(self._producers.get(group, {}).values())
 
     def consumer_groups(self) -> Iterator[tuple[str, ConsumerGroup]]:
+        """Name and members of each group of consumers."""
         return iter(self._consumers.items())
 
     def producer_groups(self) -> Iterator[tuple[str, dict[str, Member]]]:
+        """Name of each group of producers, and its members by client id."""
         return iter(self._producers.items())
 
     def _members(self, is_consumer: bool, group: str) -> dict[str, Member]:

@@ -209,6 +209,7 @@ class StateRecord:
 
 
 def encode_change(change: StateChange) -> StateRecord:
+    """The record of a change. It is not checked: `checked_record` is the safe way."""
     if isinstance(change, TopicsChanged):
         return StateRecord(TOPICS_TOPIC, _dump(_topics_value(change)))
     if isinstance(change, GroupsChanged):

@@ -55,6 +55,7 @@ class LockTable:
             del self._rows[group]
 
     def delete_group(self, group: str) -> None:
+        """Free all queues that the group has locked."""
         self.count -= len(self._rows.pop(group, ()))
 
     def owned(self, group: str) -> Mapping[Queue, str]:
@@ -69,6 +70,7 @@ class LockTable:
         ]
 
     def restore(self, rows: Iterable[tuple[str, Iterable[tuple[str, int, str]]]]) -> None:
+        """Replace all owners by those of a checkpoint, in the form of `rows`."""
         self._rows, self.count = {}, 0
         for group, owners in rows:
             self.apply(str(group), {(str(t), int(q)): str(client) for t, q, client in owners})

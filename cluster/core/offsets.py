@@ -37,12 +37,14 @@ class OffsetTable:
         return self._rows.get(group, {}).get(topic, {}).get(queue)
 
     def apply(self, change: OffsetsCommitted) -> None:
+        """Set the offsets of the change; those of other queues stay."""
         topics = self._rows.setdefault(change.group, {})
         for topic, queues in change.offsets.items():
             topics.setdefault(topic, {}).update(queues)
         self.changes += 1
 
     def delete_group(self, group: str) -> None:
+        """Forget all offsets of the group."""
         if self._rows.pop(group, None) is not None:
             self.changes += 1
 
@@ -51,9 +53,11 @@ class OffsetTable:
         return self._rows.get(group, {})
 
     def groups(self) -> Iterator[tuple[str, Mapping[str, Mapping[int, int]]]]:
+        """Each group with topic → queue → next offset."""
         return iter(self._rows.items())
 
     def restore(self, rows: list[OffsetsCommitted], changes: int) -> None:
+        """Replace the table by a checkpoint's rows and count of changes."""
         self._rows = {}
         for row in rows:
             self.apply(row)

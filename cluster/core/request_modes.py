@@ -61,6 +61,7 @@ class RequestModeTable:
         return self._rows.get((topic, group)) or RequestMode(topic, group)
 
     def put(self, row: RequestMode) -> None:
+        """Set the mode of the row's topic and group."""
         self._rows[row.topic, row.group] = row
         self.changes += 1
 

@@ -101,6 +101,9 @@ class Statistics:
         self._items: dict[tuple[str, str], _Item] = {}
 
     def add(self, name: str, key: str, value: int, now: float) -> None:
+        """Count `value` on one occasion. A new key beyond ITEMS_MAX takes the place of the
+        oldest.
+        """
         item = self._items.get((name, key))
         if item is None:
             if len(self._items) >= ITEMS_MAX:

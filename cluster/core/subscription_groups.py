@@ -58,6 +58,7 @@ class GroupTable:
         return iter(self._rows.values())
 
     def get(self, name: str) -> Mapping[str, Any] | None:
+        """The group's settings; None for an unknown group."""
         return self._rows.get(name)
 
     def apply(
@@ -75,6 +76,7 @@ class GroupTable:
         self.forbid(forbid, timestamp)
 
     def put(self, bean: Mapping[str, Any], timestamp: int) -> None:
+        """Create or replace the settings of "groupName". `timestamp`: store time, ms."""
         self._rows[str(bean["groupName"])] = dict(bean)
         self.version = self.version.next(timestamp)
 
@@ -87,6 +89,9 @@ class GroupTable:
         return self._forbidden
 
     def forbid(self, changes: Mapping[str, Mapping[str, int]], timestamp: int) -> None:
+        """Set bits of code 353: group → topic → bits, 0 lifts a ban. `timestamp`: store time,
+        ms.
+        """
         for group, topics in changes.items():
             rows = {**self._forbidden.get(group, {}), **topics}
             rows = {topic: bits for topic, bits in rows.items() if bits}
@@ -97,6 +102,7 @@ class GroupTable:
             self.version = self.version.next(timestamp)
 
     def delete(self, name: str, timestamp: int) -> None:
+        """Delete settings and bans; a built-in group is as new. `timestamp`: store time, ms."""
         self._rows.pop(name, None)
         self._forbidden.pop(name, None)
         if name in BUILT_IN_GROUPS:
@@ -125,6 +131,7 @@ class GroupTable:
         version: DataVersion,
         forbidden: Mapping[str, Mapping[str, int]],
     ) -> None:
+        """Replace the table by a checkpoint's; built-in groups without a row are as new."""
         self._forbidden = {group: dict(topics) for group, topics in forbidden.items()}
         self._rows = {n: new_group(n) for n in BUILT_IN_GROUPS}
         for row in rows:

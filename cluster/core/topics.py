@@ -112,9 +112,11 @@ class DataVersion:
     state_version: int = 0
 
     def next(self, timestamp: int) -> DataVersion:
+        """The version after one more change. `timestamp`: store time, ms."""
         return replace(self, counter=self.counter + 1, timestamp=timestamp)
 
     def to_json(self) -> dict[str, int]:
+        """RocketMQ's DataVersion."""
         return {
             "counter": self.counter,
             "stateVersion": self.state_version,
@@ -123,6 +125,9 @@ class DataVersion:
 
     @staticmethod
     def from_json(bean: Mapping[str, Any]) -> DataVersion:
+        """Read RocketMQ's DataVersion. Raises KeyError, ValueError or TypeError for other
+        objects.
+        """
         return DataVersion(
             int(bean["counter"]), int(bean["timestamp"]), int(bean.get("stateVersion", 0))
         )
@@ -148,12 +153,15 @@ class TopicTable:
         return len(self._rows) - len(self._built_in)
 
     def get(self, name: str) -> TopicConfig | None:
+        """The topic's settings; None for an unknown topic."""
         return self._rows.get(name)
 
     def is_built_in(self, name: str) -> bool:
+        """True for a topic that every broker has."""
         return name in self._built_in
 
     def put(self, config: TopicConfig, timestamp: int) -> None:
+        """Create or replace a topic. `timestamp`: store time, ms."""
         self._rows[config.name] = config
         self.version = self.version.next(timestamp)
 
@@ -169,6 +177,7 @@ class TopicTable:
         return [row for row in self._rows.values() if self._built_in.get(row.name) != row]
 
     def restore(self, rows: list[TopicConfig], version: DataVersion) -> None:
+        """Replace the table by a checkpoint's rows over the built-in ones."""
         self._rows = {**self._built_in, **{row.name: row for row in rows}}
         self.version = version
 

@@ -83,6 +83,7 @@ class Member:
 
     @property
     def host(self) -> str:
+        """The host of its client address."""
         return self.client.rpartition(":")[0]
 
     def listens(self) -> dict[str, str]:
@@ -122,6 +123,7 @@ class Profile:
         raise ProfileError(f"there is no node {name} in this cluster; name one of {names}")
 
     def of_kind(self, kind: str) -> list[Member]:
+        """Members of that kind (BROKER or NAMESERVER), in the profile's order."""
         return [member for member in self.members if member.kind == kind]
 
     def processes(self) -> list[Member]:
@@ -151,6 +153,7 @@ class Profile:
 
     @property
     def nameservers(self) -> list[str]:
+        """host:port of each name server, for clients."""
         return [member.client for member in self.of_kind(NAMESERVER)]
 
 
@@ -160,10 +163,12 @@ def default_root() -> Path:
 
 
 def profile_path(root: Path) -> Path:
+    """The file of a cluster's profile."""
     return root / "profile.json"
 
 
 def exists(root: Path) -> bool:
+    """True if `root` holds a cluster."""
     return profile_path(root).exists()
 
 

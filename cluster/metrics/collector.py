@@ -251,6 +251,7 @@ class StatusCollector(Collector):
         self._status, self._lags = status, lags
 
     def collect(self) -> Iterator[Family]:
+        """All metrics of one scrape, from one status."""
         status = self._status()
         raft = (str(status["broker_name"]), str(status["node_id"]))
         broker = (str(status["cluster_name"]), str(status["node_id"]))

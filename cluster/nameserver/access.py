@@ -22,6 +22,8 @@ from cluster.security.access_file import Access, require
 
 
 class Rule(enum.Enum):
+    """The rules; see the module's text."""
+
     OPEN = "open"
     LOOK = "look"
     ADMIN = "admin"

@@ -38,15 +38,17 @@ KEYS_COUNT_MAX = 10_000
 
 
 class KvConfigUnreadable(ClusterError):
-    """The file exists and is no key-value configuration; mend it or move it away."""
+    """The file exists and is no key-value configuration; correct it or move it away."""
 
-    advice = "mend the file or move it away"
+    advice = "correct the file or move it away"
 
 
 class KvConfig(Protocol):
     """Small, replaceable store of texts. Reads are local and at once; writes may take a while."""
 
-    def get(self, namespace: str, key: str) -> str | None: ...
+    def get(self, namespace: str, key: str) -> str | None:
+        """The value; None for a key that is not set."""
+        ...
 
     def namespace(self, namespace: str) -> Mapping[str, str]:
         """All keys of a namespace; empty when there is none."""
@@ -104,6 +106,7 @@ class LocalKvConfig:
 
 
 def read_tables(path: Path) -> dict[str, dict[str, str]]:
+    """Namespace → key → value of a file. Raises OSError, KvConfigUnreadable."""
     try:
         tables = orjson.loads(path.read_bytes())["configTable"]
         return {
@@ -112,5 +115,5 @@ def read_tables(path: Path) -> dict[str, dict[str, str]]:
         }
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise KvConfigUnreadable(
-            f"{path} is no key-value configuration ({error!r}); mend it or move it away"
+            f"{path} is no key-value configuration ({error!r}); correct it or move it away"
         ) from error

@@ -112,6 +112,8 @@ class NotificationRequest:
 
 @dataclass(frozen=True, slots=True)
 class NotificationResponse:
+    """Answer of 200054. `polling_full`: too many wait already, so this request did not."""
+
     has_msg: bool
     polling_full: bool = named("pollingFull", default=False)
 
@@ -127,6 +129,8 @@ class PollingInfoRequest:
 
 @dataclass(frozen=True, slots=True)
 class PollingInfoResponse:
+    """Answer of 200055: how many requests wait."""
+
     polling_num: int
 
 

@@ -118,15 +118,20 @@ class FirstByte(asyncio.Protocol):
         self._deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Where TLS is enforced, a silent client is cut off after
+        HANDSHAKE_SECONDS_MAX.
+        """
         self._transport = cast(asyncio.Transport, transport)
         loop = asyncio.get_running_loop()
         if self._enforced:
             self._deadline = loop.call_later(HANDSHAKE_SECONDS_MAX, self._transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the timer: the client went before its first byte."""
         self._cancel()
 
     def data_received(self, data: bytes) -> None:
+        """Hand the connection over by its first byte, or cut it."""
         transport = self._transport
         assert transport is not None
         self._cancel()
@@ -163,17 +168,20 @@ class TlsLayer(asyncio.Protocol):
         self._connected = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The handshake must be over within HANDSHAKE_SECONDS_MAX."""
         self._transport = cast(asyncio.Transport, transport)
         loop = asyncio.get_running_loop()
         self._deadline = loop.call_later(HANDSHAKE_SECONDS_MAX, self._transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Tell `inner`, if the handshake was done."""
         self._cancel()
         self._transport = None
         if self._connected:
             self._inner.connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        """Decrypt for `inner`. An error of TLS is told to the client and closes the connection."""
         self._incoming.write(data)
         try:
             if self._connected or self._shake_hands():
@@ -188,6 +196,7 @@ class TlsLayer(asyncio.Protocol):
         self._flush()
 
     def eof_received(self) -> bool:
+        """Tell `inner`; the transport closes."""
         if self._connected:
             self._inner.eof_received()
         return False
@@ -199,10 +208,12 @@ class TlsLayer(asyncio.Protocol):
             self._transport.close()
 
     def pause_writing(self) -> None:
+        """Tell `inner`, once it is connected."""
         if self._connected:
             self._inner.pause_writing()
 
     def resume_writing(self) -> None:
+        """Tell `inner`, once it is connected."""
         if self._connected:
             self._inner.resume_writing()
 

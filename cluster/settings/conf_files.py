@@ -99,6 +99,7 @@ FILES: Mapping[str, Callable[[], str]] = {
 
 
 def main() -> int:
+    """The exit code: 1 if `--check` found a file that is not current, else 0."""
     stale = []
     for name, make in FILES.items():
         path, text = ROOT / name, make()

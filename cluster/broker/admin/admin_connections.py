@@ -39,6 +39,7 @@ class AdminConnections:
         return _Connection(self, self._make())
 
     def opened(self, connection: _Connection) -> None:
+        """Keep a new connection; with too many, the one served longest ago is closed."""
         self._open[connection.transport] = connection
         self._give_time(connection)
         if len(self._open) > CONNECTIONS_MAX:
@@ -58,11 +59,13 @@ class AdminConnections:
         connection.timer = self._owned.call_later(REQUEST_SECONDS_MAX, self.close, connection)
 
     def close(self, connection: _Connection) -> None:
+        """Cut a connection for one of the three reasons, and count it."""
         self.closed += 1
         self.lost(connection)
         connection.transport.abort()
 
     def lost(self, connection: _Connection) -> None:
+        """Forget a connection that has ended, and stop its timer."""
         self._open.pop(connection.transport, None)
         if connection.timer is not None:
             connection.timer.cancel()

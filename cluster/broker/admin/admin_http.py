@@ -51,7 +51,9 @@ class AdminSource(Protocol):
     """
 
     @property
-    def registry(self) -> CollectorRegistry: ...
+    def registry(self) -> CollectorRegistry:
+        """The metrics of `/metrics`."""
+        ...
 
     async def look(self) -> None:
         """Update values of a scrape that take more than a moment to find."""

@@ -21,10 +21,14 @@ class SuspendedPull(Protocol):
     offset: int
 
     @property
-    def topic(self) -> str: ...
+    def topic(self) -> str:
+        """The topic of the queue that it waits for."""
+        ...
 
     @property
-    def queue_id(self) -> int: ...
+    def queue_id(self) -> int:
+        """The number of the queue that it waits for."""
+        ...
 
     @property
     def settled(self) -> bool:

@@ -42,9 +42,13 @@ class Client(Protocol):
     """The connection a pull came on."""
 
     @property
-    def closed(self) -> bool: ...
+    def closed(self) -> bool:
+        """True once the connection has ended."""
+        ...
 
-    def answer(self, frame: Frame) -> None: ...
+    def answer(self, frame: Frame) -> None:
+        """Send a response frame."""
+        ...
 
     def when_writable(self, call: Callable[[], None]) -> None:
         """Now, or when the client has taken the answers before this one."""
@@ -143,6 +147,9 @@ class PullPath:
     def answer_found(
         self, client: Client, frame: Frame, request: PullRequest, found: Found
     ) -> None:
+        """Answer 0 with the records, or 20 with the offset behind the scan if no message
+        matched.
+        """
         if found.records:
             answer = self._frame(frame, request, 0, found.next_offset, found.records, "FOUND")
         else:
@@ -250,17 +257,23 @@ class WaitingPull:
 
     @property
     def topic(self) -> str:
+        """The topic of the request."""
         return self._request.topic
 
     @property
     def queue_id(self) -> int:
+        """The number of the request's queue."""
         return self._request.queue_id
 
     @property
     def settled(self) -> bool:
+        """True once it was answered or sent elsewhere, or its connection has closed."""
         return self._answered or self._client.closed
 
     def wake(self) -> None:
+        """Scan the new messages: answer, or move `offset` on. An error is told to this client
+        only.
+        """
         self._guarded(self._look)
 
     def _guarded(self, step: Callable[[], None]) -> None:
@@ -282,6 +295,7 @@ class WaitingPull:
             self.offset = found.next_offset
 
     def expire(self) -> None:
+        """Answer that there is no message: 19, or 20 when the scan moved on."""
         self._answered = True
         nothing, client = self._path.answer_nothing, self._client
         self._guarded(lambda: nothing(client, self._frame, self._request, self.offset))

@@ -57,7 +57,7 @@ class Delays:
         self._broker_name = broker_name
 
     @property
-    def levels(self) -> DelayLevels:
+    def _levels(self) -> DelayLevels:
         return self._table.levels
 
     def intercept(
@@ -67,7 +67,7 @@ class Delays:
         if not goes_to_queue(target.sys_flag):
             return None
         try:
-            level, due_ms = wanted_delay(stored, self.levels, stamp_ms)
+            level, due_ms = wanted_delay(stored, self._levels, stamp_ms)
         except DelayNotReadable as error:
             raise InvalidRequest(str(error)) from None
         if level:
@@ -82,11 +82,11 @@ class Delays:
         self, level: int, topic: str, queue: int, properties: bytes, sys_flag: int
     ) -> Placement:
         """Delivery to `topic` after the delay of `level`. Raises MessageTooLarge or QueueFull."""
-        level = self.levels.clamp(level)
+        level = self._levels.clamp(level)
         properties = with_property(properties, names.DELAY.encode(), b"%d" % level)
-        row = self._offsets.row(SCHEDULE_TOPIC, self.levels.level_max)
+        row = self._offsets.row(SCHEDULE_TOPIC, self._levels.level_max)
         return self._placement(
-            Placement(_SCHEDULE, self.levels.queue_id(level), row, properties, sys_flag),
+            Placement(_SCHEDULE, self._levels.queue_id(level), row, properties, sys_flag),
             topic,
             queue,
         )

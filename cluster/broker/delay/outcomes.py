@@ -117,6 +117,9 @@ class Outcomes:
         self.positions.append(position)
 
     def settled(self, batch: Batch, error: DledgerError | None) -> None:
+        """Tell the caller: of an error at once, of success when the outcomes are dispatched here.
+        Only a certain refusal lets another outcome be proposed.
+        """
         if error is None:
             self._writer.when_dispatched(Index(batch.first_index + self._last), self._dispatched)
             return

@@ -33,6 +33,9 @@ class Recall(NamedTuple):
 
 
 def read_recall(frame: Frame) -> Recall:
+    """The request of a frame. Raises InvalidRequest for an unreadable handle, or one of another
+    topic.
+    """
     request = decode(RecallRequest, frame.ext)
     topic, broker_name, _, key = read_recall_handle(request.recall_handle)
     if topic != request.topic:
@@ -41,6 +44,7 @@ def read_recall(frame: Frame) -> Recall:
 
 
 def needs_of_recall(request: Recall) -> Needs:
+    """The right to publish to the topic."""
     return to_publish(request.topic)
 
 

@@ -60,6 +60,7 @@ class SentBack:
         self.call = call
 
     def settled(self, batch: Batch, error: DledgerError | None) -> None:
+        """Answer the request: stored, or the error."""
         self.call.done(error)
 
 

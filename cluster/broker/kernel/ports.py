@@ -25,14 +25,18 @@ class LogPort(Protocol):
         ...
 
     @property
-    def applied(self) -> Index: ...
+    def applied(self) -> Index:
+        """The highest index that was given to the state machine here."""
+        ...
 
     @property
     def driver(self) -> Driver:
         """The group's driver, by which members are listed and changed."""
         ...
 
-    def status(self) -> NodeStatus: ...
+    def status(self) -> NodeStatus:
+        """The replica's state at this moment, as a value."""
+        ...
 
     def propose(self, proposal: Proposal) -> None:
         """Write the bodies as entries now, or raise a `NotDone`; `done` tells how it ended.

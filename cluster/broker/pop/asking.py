@@ -65,14 +65,17 @@ class WaitingAsk:
 
     @property
     def queue_id(self) -> int:
+        """The queue that is asked for; -1: any."""
         return self._ask.queue_id
 
     @property
     def key(self) -> tuple[str, str, int]:
+        """Topic, group and queue id, by which waiting requests are counted."""
         return self._ask.topic, self._ask.group, self._ask.queue_id
 
     @property
     def settled(self) -> bool:
+        """True once it was answered or went elsewhere, or its connection has closed."""
         return self._answered or self._call.client.closed
 
     def _judged_again(self) -> bool:

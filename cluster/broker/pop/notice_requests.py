@@ -46,6 +46,7 @@ class WaitingNotice(WaitingAsk):
     """One question: looks, waits, is answered once."""
 
     def begin(self) -> None:
+        """Look at once; without a message wait, or answer that too many wait already."""
         self.wake()
         if self.settled:
             return
@@ -55,11 +56,13 @@ class WaitingNotice(WaitingAsk):
             self._answer(has=False, full=True)
 
     def wake(self) -> None:
+        """Look again; answer if there is a message."""
         ports = self._ports
         if ports.pop.popping.has_message(self._ask, ports.now_ms()):
             self._answer(has=True)
 
     def expire(self) -> None:
+        """Answer that there is no message."""
         self._answer(has=False)
 
     def _answer(self, *, has: bool, full: bool = False) -> None:

@@ -137,6 +137,7 @@ class WaitingPop(WaitingAsk):
             self._call.refuse(error)
 
     def expire(self) -> None:
+        """Answer 210: no message came within pollTime."""
         self._nothing(ResponseCode.POLLING_TIMEOUT)
 
     def _look_again_later(self, found: Found) -> None:

@@ -75,6 +75,7 @@ class Found(NamedTuple):
 
     @property
     def messages(self) -> int:
+        """How many messages all parts have together."""
         return sum(len(part.records) for part in self.parts)
 
 

@@ -72,6 +72,9 @@ class BatchSend:
         self.queue, self.offset, self.at, self.number = queue, offset, at, number
 
     def settled(self, batch: Batch, error: DledgerError | None) -> None:
+        """Answer the whole batch: all addresses, or the error, unless it is asked again of the next
+        leader. A oneway batch gets no answer.
+        """
         if self.request.is_oneway:
             return
         if error is not None:

@@ -29,7 +29,9 @@ class SendClient(Protocol):
     targets: dict[SendTemplate, SendTarget]
     targets_epoch: int
 
-    def write(self, data: bytes) -> None: ...
+    def write(self, data: bytes) -> None:
+        """Send bytes of whole frames."""
+        ...
 
 
 class SendGroup:
@@ -47,6 +49,9 @@ class SendGroup:
         self.answers: list[tuple[SendRequest, int, int, int]] = []
 
     def settled(self, batch: Batch, error: DledgerError | None) -> None:
+        """Answer all sends in one write. After an error they may be asked again of the next leader
+        instead.
+        """
         if error is not None:
             requests = [answer[0] for answer in self.answers]
             if not self.is_own and self.path.asked_again(self.client, requests, error):
@@ -110,6 +115,7 @@ class DeferredSend:
         self.client, self.path, self.request, self.place = client, path, request, place
 
     def settled(self, batch: Batch, error: DledgerError | None) -> None:
+        """Answer the send. After an error it may be asked again of the next leader instead."""
         if error is not None:
             if self.path.asked_again(self.client, [self.request], error):
                 return

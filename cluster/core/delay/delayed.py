@@ -77,11 +77,13 @@ class DelayedTable:
 
     @property
     def is_full(self) -> bool:
+        """True if as many messages wait as may (WAITING_MAX)."""
         return len(self._waiting) >= WAITING_MAX
 
     # -- the fold ----------------------------------------------------------------------------------
 
     def deferred(self, record: ScannedRecord, origin: int) -> None:
+        """A record that is to be delivered later waits from now on; others are ignored."""
         delay = self._delay(record)
         if delay is not None:
             due_ms = max(-NEVER_MS, min(delay.due_ms, NEVER_MS))  # a row has 64 bits for it

@@ -47,13 +47,19 @@ class Placed(Protocol):
     """A record, as far as its place goes."""
 
     @property
-    def topic(self) -> bytes: ...
+    def topic(self) -> bytes:
+        """The topic that the record is stored in."""
+        ...
 
     @property
-    def queue_id(self) -> int: ...
+    def queue_id(self) -> int:
+        """The queue that the record is stored in."""
+        ...
 
     @property
-    def properties(self) -> bytes: ...
+    def properties(self) -> bytes:
+        """The block of properties, encoded."""
+        ...
 
 
 def real_place(record: Placed) -> RealPlace:
@@ -76,7 +82,9 @@ class DeferredFold(Protocol):
 
     topics: frozenset[bytes]
 
-    def deferred(self, record: ScannedRecord, origin: int) -> None: ...
+    def deferred(self, record: ScannedRecord, origin: int) -> None:
+        """A committed record of one of `topics`: it waits from now on."""
+        ...
 
     def settled(self, origin: int, record: ScannedRecord) -> None:
         """`record` is an outcome of the record deferred at `origin`, if that one waits here."""
@@ -119,6 +127,7 @@ class DeferredFolds:
         return min((position for position in found if position is not None), default=None)
 
     def to_checkpoint(self) -> dict[str, Any]:
+        """JSON by name, for `restore`."""
         return {name: fold.to_checkpoint() for name, fold in self._folds.items()}
 
     def restore(self, value: Mapping[str, Any]) -> None:

@@ -27,6 +27,7 @@ class Retry(NamedTuple):
 
     @property
     def is_dead(self) -> bool:
+        """True if it goes to the group's dead-letter topic."""
         return self.topic.startswith(DLQ_PREFIX)
 
 

@@ -18,6 +18,8 @@ from cluster.core.pop.records import NOT_KNOWN, Place
 
 @dataclass(slots=True)
 class Cursor:
+    """The cursor of one queue for one group; fields as in the module's text."""
+
     next: int
     logged: int
     pending: int = 0
@@ -59,6 +61,7 @@ class PopCursors:
         return cursor
 
     def known(self, place: Place) -> Cursor | None:
+        """The cursor of a place; None if this leadership has not made one."""
         return self._rows.get(place)
 
     def drop(self) -> None:

@@ -92,6 +92,7 @@ class PopFold:
             self.changes += 1
 
     def delete_group(self, group: str) -> None:
+        """Forget the group's held messages and ordered rows; its offsets are another table's."""
         self.held.delete_group(group)
         self.ordered.delete_group(group)
 
@@ -100,6 +101,7 @@ class PopFold:
         return None
 
     def to_checkpoint(self) -> dict[str, Any]:
+        """JSON, for `restore`."""
         return {"held": self.held.to_checkpoint(), "ordered": self.ordered.to_checkpoint()}
 
     def restore(self, value: Mapping[str, Any]) -> None:

@@ -37,6 +37,7 @@ class Handle:
 
     @property
     def is_ordered(self) -> bool:
+        """True if an ordered pop gave the message."""
         return self.revive_queue == ORDER_QUEUE
 
     def __str__(self) -> str:

@@ -35,6 +35,7 @@ class Held:
 
     @property
     def due_ms(self) -> int:
+        """When unacknowledged messages come back, in ms since 1970."""
         return self.pop_ms + self.invisible_ms
 
     @property
@@ -58,6 +59,7 @@ class HeldTable:
     # -- the fold ----------------------------------------------------------------------------------
 
     def add(self, address: int, taken: Taken) -> None:
+        """Hold the messages of a checkpoint; one known already, or without messages, is ignored."""
         if not taken.offsets or address in self._rows:
             return
         held = Held(taken.place, taken.start, taken.pop_ms, taken.invisible_ms, set(taken.offsets))
@@ -96,6 +98,7 @@ class HeldTable:
     # -- looking -----------------------------------------------------------------------------------
 
     def get(self, address: int) -> Held | None:
+        """The checkpoint at that address; None if all its messages are done with."""
         return self._rows.get(address)
 
     def find(self, place: Place, start: int, pop_ms: int) -> tuple[int, Held] | None:
@@ -140,6 +143,7 @@ class HeldTable:
     # -- checkpoints of the state ------------------------------------------------------------------
 
     def to_checkpoint(self) -> list[list[Any]]:
+        """One JSON row per held checkpoint, for `restore`."""
         return [
             [
                 address,

@@ -27,6 +27,7 @@ NORMAL, RETRY_V1, RETRY_V2 = "0", "1", "2"
 
 
 def revive_topic(cluster_name: str) -> str:
+    """The topic of the records of pops."""
     return REVIVE_PREFIX + cluster_name
 
 

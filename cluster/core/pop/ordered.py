@@ -34,6 +34,7 @@ class OrderRow:
     visible_ms: dict[int, int] = field(default_factory=dict)
 
     def visible_at_ms(self, offset: int) -> int:
+        """When the message may be given again, in ms since 1970; `offset` is not checked."""
         return self.visible_ms.get(offset, self.taken.pop_ms + self.taken.invisible_ms)
 
 
@@ -48,6 +49,7 @@ class OrderTable:
         return len(self._rows)
 
     def get(self, place: Place) -> OrderRow | None:
+        """The row of a place; None if no message given last waits for its acknowledgement."""
         return self._rows.get(place)
 
     def rows(self) -> Iterable[tuple[Place, OrderRow]]:
@@ -55,6 +57,9 @@ class OrderTable:
         return self._rows.items()
 
     def taken(self, taken: OrderTaken) -> None:
+        """Messages were given. Counts those given before once more, unless it is the same attempt
+        again.
+        """
         kept = replace(taken, logged_from=NOT_KNOWN, next_offset=STAYS)
         row = OrderRow(kept, set(taken.offsets))
         before = self._rows.get(taken.place)
@@ -85,6 +90,9 @@ class OrderTable:
         return first, max(row.taken.offsets) + 1
 
     def hidden(self, hidden: OrderHidden) -> None:
+        """Change when a message is visible again; ignored unless it is of the last pop and not
+        acknowledged.
+        """
         row = self._rows.get(hidden.place)
         if row is not None and row.taken.pop_ms == hidden.pop_ms and hidden.offset in row.left:
             row.visible_ms[hidden.offset] = hidden.visible_ms
@@ -100,11 +108,13 @@ class OrderTable:
         return until_ms if until_ms > now_ms else 0
 
     def delete_group(self, group: str) -> None:
+        """Forget all rows of the group."""
         for place in [place for place in self._rows if place.group == group]:
             del self._rows[place]
             self.changes += 1
 
     def to_checkpoint(self) -> list[list[Any]]:
+        """One JSON row per queue, for `restore`."""
         return [
             [
                 place.group,

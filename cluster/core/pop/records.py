@@ -74,6 +74,8 @@ class OrderTaken:
 
 @dataclass(frozen=True, slots=True)
 class OrderAcked:
+    """The message at `offset`, given at `pop_ms`, is acknowledged."""
+
     place: Place
     pop_ms: int
     offset: int

@@ -41,17 +41,23 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class Constant(Expression):
+    """A number, a text or NULL (None) that stands in the expression."""
+
     constant: Value
 
     def value(self, properties: Properties) -> Value:
+        """The constant."""
         return self.constant
 
 
 @dataclass(frozen=True, slots=True)
 class Property(Expression):
+    """A property of the message, by name."""
+
     name: str
 
     def value(self, properties: Properties) -> Value:
+        """Its text; None for a message without it."""
         return properties.get(self.name)
 
 
@@ -62,6 +68,7 @@ class Negative(Expression):
     operand: Expression
 
     def value(self, properties: Properties) -> Value:
+        """None for a text, a boolean, or an unknown operand. Raises Sql92EvalError."""
         value = self.operand.value(properties)
         if isinstance(value, bool | str | None):
             return None
@@ -79,6 +86,7 @@ class Cast(Condition):
     operand: Expression
 
     def value(self, properties: Properties) -> Value:
+        """None for an unknown operand, else False. Raises Sql92EvalError."""
         return None if self.operand.value(properties) is None else False
 
 
@@ -89,14 +97,18 @@ class Truth(Condition):
     truth: bool
 
     def value(self, properties: Properties) -> Value:
+        """`truth`, for every message."""
         return self.truth
 
 
 @dataclass(frozen=True, slots=True)
 class Not(Condition):
+    """NOT of a condition."""
+
     operand: Expression
 
     def value(self, properties: Properties) -> Value:
+        """None for an unknown operand. Raises Sql92EvalError."""
         value = self.operand.value(properties)
         return None if value is None else not value
 
@@ -109,6 +121,7 @@ class Junction(Condition):
     stops_at: bool
 
     def value(self, properties: Properties) -> Value:
+        """None if no operand decides and one is unknown. Raises Sql92EvalError."""
         unknown = False
         for operand in self.operands:
             value = operand.value(properties)
@@ -120,10 +133,15 @@ class Junction(Condition):
 
 @dataclass(frozen=True, slots=True)
 class Equal(Condition):
+    """Two operands are equal."""
+
     left: Expression
     right: Expression
 
     def value(self, properties: Properties) -> Value:
+        """None if an operand is unknown. Raises Sql92EvalError for kinds that cannot be
+        compared.
+        """
         left, right = self.left.value(properties), self.right.value(properties)
         if left is None or right is None:
             return None
@@ -141,6 +159,9 @@ class Less(Condition):
     holds: Callable[[object, object], bool]
 
     def value(self, properties: Properties) -> Value:
+        """None if an operand is unknown. Raises Sql92EvalError for kinds that cannot be
+        compared.
+        """
         left, right = self.left.value(properties), self.right.value(properties)
         if left is None or right is None:
             return None
@@ -151,18 +172,24 @@ class Less(Condition):
 
 @dataclass(frozen=True, slots=True)
 class IsNull(Condition):
+    """IS NULL."""
+
     operand: Expression
 
     def value(self, properties: Properties) -> Value:
+        """True for an unknown operand; never None. Raises Sql92EvalError."""
         return self.operand.value(properties) is None
 
 
 @dataclass(frozen=True, slots=True)
 class In(Condition):
+    """A property has one of several texts."""
+
     operand: Property
     texts: frozenset[str]
 
     def value(self, properties: Properties) -> Value:
+        """None for a message without the property."""
         value = self.operand.value(properties)
         return None if value is None else value in self.texts
 
@@ -177,6 +204,7 @@ class Part(Condition):
     negated: bool
 
     def value(self, properties: Properties) -> Value:
+        """False for an empty `text` too, also when negated; never None."""
         value = self.operand.value(properties)
         if not isinstance(value, str) or not self.text:
             return False

@@ -51,6 +51,7 @@ class Tokens:
         return self._ahead[distance]
 
     def take(self) -> Token:
+        """The next token, and go behind it. Raises Sql92ParseError as `peek`."""
         token = self.peek()
         self._ahead.pop(0)
         return token

@@ -72,6 +72,7 @@ class HalfTable:
 
     @property
     def is_full(self) -> bool:
+        """True if as many halves wait as may (WAITING_MAX)."""
         return len(self._waiting) >= WAITING_MAX
 
     def get(self, position: int) -> Half | None:
@@ -89,6 +90,7 @@ class HalfTable:
     # -- the fold ----------------------------------------------------------------------------------
 
     def deferred(self, record: ScannedRecord, origin: int) -> None:
+        """A half waits from now on; a record of the op topic only moves that queue's end."""
         self.changes += 1
         if record.topic == _OP:
             self._op_end = record.queue_offset + 1
@@ -103,6 +105,10 @@ class HalfTable:
         self._put(record.physical_offset, half)
 
     def settled(self, origin: int, record: ScannedRecord) -> None:
+        """End the wait of the half at `origin`, if it still waits: the first outcome counts.
+
+        A record that is itself a half was put back in its place; that is only remembered.
+        """
         if record.topic == _HALF:
             self._remember(origin, Outcome.RESUMED)
         elif origin in self._waiting:
@@ -198,6 +204,7 @@ class HalfTable:
         return min(self._waiting, default=None)
 
     def to_checkpoint(self) -> dict[str, Any]:
+        """JSON, for `restore`."""
         return {
             "waiting": [[position, *half] for position, half in self._waiting.items()],
             "recent": [[position, int(outcome)] for position, outcome in self._recent.items()],

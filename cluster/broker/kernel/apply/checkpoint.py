@@ -89,6 +89,7 @@ class SaveTask:
 
 
 def encode(state: bytes) -> bytes:
+    """The bytes of the file: a head with the checksum, and the state."""
     return _HEAD.pack(_MAGIC, VERSION, crc32(state), len(state)) + state
 
 

@@ -132,6 +132,7 @@ class DerivedStore:
 
     @property
     def path(self) -> Path:
+        """The file of the checkpoint."""
         return self._config.root / checkpoint.FILE_NAME
 
     def _recover(self) -> None:
@@ -175,6 +176,7 @@ class DerivedStore:
 
     @property
     def dispatched(self) -> Index:
+        """The highest index that queues, key index and state have."""
         return self.state.applied
 
     @property
@@ -248,6 +250,7 @@ class DerivedStore:
             self._derive()
 
     def stop(self) -> None:
+        """Derive no more; the files stay open."""
         self._stopped = True
 
     def _run(self) -> None:
@@ -390,6 +393,7 @@ class DerivedStore:
             self._beginning.forget_deleted(self.files)
 
     def close(self) -> None:
+        """Derive no more, and close the files of queues and key index."""
         self._stopped = True
         self._ahead.close()
         self.files.close()

@@ -106,7 +106,9 @@ class Unbound:
     """Stands in while the storage is opened: the real machine needs the opened log."""
 
     def apply(self, first: Index, last: Index) -> None:
+        """Raises AssertionError: the real machine must be bound by then."""
         raise AssertionError("nothing is applied before the replica starts")
 
     def role_changed(self, role: Role, term: Term, leader: NodeId | None) -> None:
+        """Raises AssertionError: the real machine must be bound by then."""
         raise AssertionError("no role before the replica starts")

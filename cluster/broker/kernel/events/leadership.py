@@ -22,6 +22,8 @@ SETTLE_SECONDS = 1.0  # a new leader learns in this time which clients the other
 
 
 class Serving(enum.Enum):
+    """Where requests are served; see the module's text."""
+
     LEADING = "leading"
     FOLLOWING = "following"
     WAITING = "waiting"
@@ -59,6 +61,7 @@ class Leadership:
 
     @property
     def leads(self) -> bool:
+        """True while this node leads and its own no-op is dispatched: everything is served here."""
         return self.serving is Serving.LEADING
 
     def on_change(self, listener: Callable[[], None]) -> None:
@@ -66,6 +69,7 @@ class Leadership:
         self._changed.append(listener)
 
     def role_changed(self, role: Role, term: Term, leader: NodeId | None) -> None:
+        """The replica's role, term or leader changed. A new leader waits until `ready`."""
         self.role, self.term, self.leader = role, term, leader
         following = role is Role.FOLLOWER and leader is not None
         self._set(Serving.FOLLOWING if following else Serving.WAITING)

@@ -54,9 +54,13 @@ class Owner(Protocol):
         """False: refuse it, too many are open."""
         ...
 
-    def closed(self, connection: ClientConnection) -> None: ...
+    def closed(self, connection: ClientConnection) -> None:
+        """The connection has ended; also told of one that `opened` refused."""
+        ...
 
-    def sends(self, connection: ClientConnection, requests: Sequence[SendRequest]) -> None: ...
+    def sends(self, connection: ClientConnection, requests: Sequence[SendRequest]) -> None:
+        """Sends that were read together, decoded."""
+        ...
 
     def relayed_sends(
         self, connection: ClientConnection, sends: Sequence[SendRequest | RawSend]
@@ -64,18 +68,26 @@ class Owner(Protocol):
         """Sends that came to the relay port."""
         ...
 
-    def request(self, connection: ClientConnection, frame: Frame) -> None: ...
+    def request(self, connection: ClientConnection, frame: Frame) -> None:
+        """Any other frame, in the order of the socket."""
+        ...
 
-    def now(self) -> float: ...
+    def now(self) -> float:
+        """Seconds of the event loop's clock."""
+        ...
 
     def in_next_turn(self, step: Callable[[], None]) -> object:
         """Run it in the next turn of the event loop."""
         ...
 
-    def in_seconds(self, seconds: float, step: Callable[[], None]) -> object: ...
+    def in_seconds(self, seconds: float, step: Callable[[], None]) -> object:
+        """Run `step` in so many seconds; the returned handle can cancel it."""
+        ...
 
     @property
-    def neighbours(self) -> Neighbours: ...
+    def neighbours(self) -> Neighbours:
+        """Which connections of the port were served lately (fair_turns.py)."""
+        ...
 
     @property
     def refusals(self) -> int:
@@ -83,10 +95,14 @@ class Owner(Protocol):
         ...
 
     @property
-    def partial_frames(self) -> PartialFrames: ...
+    def partial_frames(self) -> PartialFrames:
+        """The bound of memory for incomplete frames, of all connections."""
+        ...
 
     @property
-    def complaints(self) -> Complaints: ...
+    def complaints(self) -> Complaints:
+        """The log of clients' mistakes, which repeats none too often."""
+        ...
 
     def serve(self, connection: ClientConnection, step: Callable[[], object]) -> None:
         """Run a step of its requests; a mistake in it costs the connection."""
@@ -182,6 +198,7 @@ class ClientConnection(asyncio.Protocol):
     # -- asyncio.Protocol --------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the address of the client; a connection that the owner refuses is cut."""
         transport = cast(asyncio.Transport, transport)  # uvloop has classes of its own
         self._transport = transport
         self._requests.connected(transport)
@@ -200,6 +217,7 @@ class ClientConnection(asyncio.Protocol):
             _reset_when_cut(self._transport, False)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Drop waiting requests and bytes, and tell the owner."""
         self.closed = True
         self._transport = None
         self._requests.disconnected()
@@ -208,6 +226,7 @@ class ClientConnection(asyncio.Protocol):
         self._owner.closed(self)
 
     def data_received(self, data: bytes) -> None:
+        """Serve the requests in `data` as far as this turn allows; the rest waits."""
         if self.closed:
             return
         self.heard_at = self._owner.now()
@@ -232,9 +251,11 @@ class ClientConnection(asyncio.Protocol):
         return self._requests.is_paused
 
     def pause_writing(self) -> None:
+        """The client does not read its answers: serve and read no more."""
         self._requests.pause()
 
     def resume_writing(self) -> None:
+        """The client read its answers: serve the requests that waited, then read on."""
         self._requests.is_paused = False
         while self._calls and not self.is_paused:
             self._owner.serve(self, self._calls.popleft())

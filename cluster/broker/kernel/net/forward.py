@@ -67,15 +67,21 @@ class LinkClient(Protocol):
     closed: bool
 
     @property
-    def is_paused(self) -> bool: ...
+    def is_paused(self) -> bool:
+        """True while the client does not read its answers."""
+        ...
 
-    def write(self, data: bytes) -> None: ...
+    def write(self, data: bytes) -> None:
+        """Send bytes of whole frames, as the leader wrote them."""
+        ...
 
     def when_writable(self, call: Callable[[], None]) -> None:
         """Now, or when the client has taken the answers before this one."""
         ...
 
-    def answer(self, frame: Frame) -> None: ...
+    def answer(self, frame: Frame) -> None:
+        """Send a response frame."""
+        ...
 
 
 class _Answers(StreamDecoder[tuple[Frame, bytes]]):
@@ -210,6 +216,9 @@ class ForwardLink(asyncio.Protocol):
     # -- asyncio.Protocol --------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Send the greeting. A leader that does not answer it within GREETING_SECONDS_MAX ends the
+        link.
+        """
         transport = cast(asyncio.Transport, transport)  # uvloop has classes of its own
         if self.closed:
             transport.abort()
@@ -223,6 +232,7 @@ class ForwardLink(asyncio.Protocol):
             self._timer = self._owned.call_later(GREETING_SECONDS_MAX, self._unanswered)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """End the link: requests without an answer are asked again or are in doubt."""
         self._transport = None
         self._end()
 
@@ -231,14 +241,17 @@ class ForwardLink(asyncio.Protocol):
         self._end()
 
     def pause_writing(self) -> None:
+        """The leader does not read: frames wait here."""
         self._paused = True
 
     def resume_writing(self) -> None:
+        """Send the frames that waited, if the greeting is over."""
         self._paused = False
         if self._greeting.is_open:
             self._flush()
 
     def data_received(self, data: bytes) -> None:
+        """Relay the leader's frames to the client. Bytes that are no frame close the link."""
         try:
             items = self._decoder.feed(data)
         except RemoteProtocolError as error:

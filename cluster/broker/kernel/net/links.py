@@ -100,11 +100,13 @@ class Links:
             link.answer(frame)
 
     def client_closed(self, client: ClientConnection) -> None:
+        """Close the link of a client that has gone."""
         link = self._links.get(client)
         if link is not None:
             link.close()
 
     async def close(self) -> None:
+        """Close all links, cancel the tasks that open some, and wait for them."""
         self._closing = True
         for link in [*self._links.values(), *self._leaving]:
             link.close()

@@ -24,4 +24,5 @@ def needs_of_send(request: SendRequest) -> Needs:
 
 
 def needs_of_pull(request: PullRequest) -> Needs:
+    """Of 11 and 361: to consume the topic as a member of the group."""
     return to_consume(request.topic, request.consumer_group)

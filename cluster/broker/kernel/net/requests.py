@@ -33,6 +33,8 @@ from dledger.runtime.owned import Owned
 
 
 class Who(enum.Enum):
+    """The nodes that may answer a request; see the module's text."""
+
     ANYWHERE = "anywhere"
     LEADER = "leader"
 
@@ -46,13 +48,21 @@ class Client(Protocol):
     forwarded_by: str | None
 
     @property
-    def is_paused(self) -> bool: ...
+    def is_paused(self) -> bool:
+        """True while the client does not read its answers."""
+        ...
 
-    def answer(self, frame: Frame) -> None: ...
+    def answer(self, frame: Frame) -> None:
+        """Send a frame."""
+        ...
 
-    def write(self, data: bytes) -> None: ...
+    def write(self, data: bytes) -> None:
+        """Send bytes of whole frames."""
+        ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """End the connection, after the answers that are buffered."""
+        ...
 
 
 class Routing(Protocol):

@@ -111,6 +111,7 @@ class ClientServer:
         self._servers.append(server)
 
     async def stop_listening(self) -> None:
+        """Accept no new connection; open ones stay."""
         for server in self._servers:
             await stop_listening(server)
 
@@ -149,6 +150,7 @@ class ClientServer:
         }
 
     def close_idle(self) -> None:
+        """Close connections on which no byte came for `idle_seconds_max` seconds."""
         oldest = self._owned.time() - self._config.idle_seconds_max
         for connection in list(self.connections):
             if connection.heard_at < oldest:
@@ -157,6 +159,7 @@ class ClientServer:
     # -- owner of connections ----------------------------------------------------------------------
 
     def opened(self, connection: ClientConnection) -> bool:
+        """Take the connection; False, and counted as refused, when too many are open."""
         full = len(self.connections) >= self._config.connections_max
         if full or not descriptors.admits(connection.descriptor):
             self._refused(connection, "connections_max" if full else "the limit of open files")
@@ -175,14 +178,17 @@ class ClientServer:
         )
 
     def closed(self, connection: ClientConnection) -> None:
+        """Forget the connection and tell `left`; one that was refused has no effect."""
         if connection in self.connections:
             self.connections.discard(connection)
             self._owned.run(self._left, connection)
 
     def serve(self, connection: ClientConnection, step: Callable[[], object]) -> None:
+        """Run a step of its requests; a mistake in it costs the connection."""
         costs_connection(self._owned, connection, step)
 
     def sends(self, connection: ClientConnection, requests: Sequence[SendRequest]) -> None:
+        """Serve sends that were read together, or refuse them when this node stops."""
         if self._stops:
             self._refuse(connection, map(_whole, requests))
         else:
@@ -199,6 +205,7 @@ class ClientServer:
         self._router.takes_relayed(connection, sends)
 
     def request(self, connection: ClientConnection, frame: Frame) -> None:
+        """Serve a frame, or refuse it when this node stops."""
         if self._stops:
             self._refuse(connection, [frame])
             return
@@ -213,16 +220,20 @@ class ClientServer:
                 connection.answer(refusal(frame, self._router.leads_not()))
 
     def in_next_turn(self, step: Callable[[], None]) -> object:
+        """Run `step` in the next turn of the event loop."""
         return self._owned.call_soon(step)
 
     def in_seconds(self, seconds: float, step: Callable[[], None]) -> object:
+        """Run `step` in so many seconds; the returned handle can cancel it."""
         return self._owned.call_later(seconds, step)
 
     @property
     def refusals(self) -> int:
+        """Sends that were refused so far, of all connections."""
         return self._router.refused_sends
 
     def now(self) -> float:
+        """Seconds of the event loop's clock."""
         return self._owned.time()
 
 

@@ -42,6 +42,7 @@ class Wanted(NamedTuple):
 
     @property
     def everything(self) -> bool:
+        """True if no message is filtered out."""
         return self.hashes is None and self.expression is None
 
     def takes(self, record: bytes | memoryview) -> bool:

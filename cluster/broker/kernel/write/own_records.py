@@ -23,6 +23,7 @@ class OwnRecords:
         self.last_at, self.done, self.when_dispatched = last_at, done, when_dispatched
 
     def settled(self, batch: Batch, error: DledgerError | None) -> None:
+        """Call `done`: with the error, or with None when readers here see the last record."""
         if error is not None:
             self.done(error)
         else:

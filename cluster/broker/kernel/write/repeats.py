@@ -119,6 +119,7 @@ class RepeatsWaiting:
 
     @property
     def full(self) -> bool:
+        """True if as many answers wait as may (WAITING_MAX)."""
         return len(self._heap) >= WAITING_MAX
 
     def wait(self, index: Index, answer: Answer) -> None:
@@ -127,6 +128,7 @@ class RepeatsWaiting:
         heapq.heappush(self._heap, (index, self._number, self._bound(answer)))
 
     def applied(self, index: Index) -> None:
+        """Give the answers that waited for `index` or a lower one."""
         heap = self._heap
         while heap and heap[0][0] <= index:
             heapq.heappop(heap)[2](None)

@@ -22,15 +22,18 @@ class ReplicaLog:
         self._driver: Driver | None = None
 
     def bind(self, driver: Driver) -> None:
+        """Use this driver from now on; called once, before the node starts."""
         self._driver = driver
 
     @property
     def driver(self) -> Driver:
+        """The group's driver; an AssertionError before `bind`."""
         assert self._driver is not None, "the log is used once the node has started"
         return self._driver
 
     @property
     def applied(self) -> Index:
+        """The highest index that was given to the state machine here."""
         return self.driver.replica.applied
 
     @property
@@ -42,6 +45,7 @@ class ReplicaLog:
         return store.first_position
 
     def status(self) -> NodeStatus:
+        """The replica's state at this moment, as a value."""
         return self.driver.replica.status()
 
     @property
@@ -54,10 +58,17 @@ class ReplicaLog:
         return self.driver.replica.node.progress[follower].disk_health.name.lower()
 
     def propose(self, proposal: Proposal) -> None:
+        """As `LogPort.propose`. Raises a `NotDone` for bodies that are certainly not written."""
         self.driver.propose(proposal)
 
     def read_index(self, ready: Callable[[DledgerError | None], None]) -> None:
+        """As `LogPort.read_index`; `ready` is called under the guard of the present request
+        (`Owned.bound`).
+        """
         self.driver.read_index(self._owned.bound(ready))
 
     def transfer(self, to: NodeId | None, done: Callable[[DledgerError | None], None]) -> None:
+        """As `LogPort.transfer`; `done` is called under the guard of the present request
+        (`Owned.bound`).
+        """
         self.driver.transfer(to, self._owned.bound(done))
