@@ -56,8 +56,8 @@ class View(Protocol):
 
 @dataclass(slots=True)
 class Options:
-    """Options of the demo. `root`: the cluster's folder; `rate`: messages a second; `lines`: bodies
-    to send, drawn by the seed if None.
+    """Options of the demo. `root`: the cluster's folder; `rate`: messages a second, drawn by the
+    seed, as long as faults go on; `lines`: bodies to send instead, at a rate of their own.
     """
 
     root: Path

@@ -214,7 +214,9 @@ class State:
         self.out.append(PersistHardState(self.hard_sequence, state))
 
     def reset_election_deadline(self) -> None:
-        """Draw a new election deadline between the shortest and the longest time-out from now."""
+        """Draw a new election deadline: from now the shortest to the longest time-out, and more for
+        a node with an unhealthy disk.
+        """
         low, high = self.config.election_timeout_min, self.config.election_timeout_max
         self.election_deadline = self.now + low + (high - low) * self.jitter() + self.standing_delay
 
