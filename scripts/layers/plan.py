@@ -111,6 +111,12 @@ SPARK = Layer(
 # beside gates and suite, with addresses of their own.
 LANE = (INTEROP_SMOKE, SPARK)
 LONG_PATHS = ("tests", "--ignore=tests/interop", f"--ignore={SPARK_PATH}", "--ignore=tests/bench")
+SPARK_LONG = Layer(
+    "spark, long",
+    (*SPARK_TESTS, "-n0", "-m", "long", SPARK_PATH),
+    SPARK_ALONE,
+    beside=True,
+)
 LONG = (
     pytest_layer(
         "long tests",
@@ -120,11 +126,13 @@ LONG = (
     # Benchmarks share the machine with nobody, so that their floors mean something.
     pytest_layer("benchmarks, smoke size", "-n0", "-m", "long", "tests/bench"),
     pytest_layer("interop, whole", "-n2", "--dist=loadfile", "-m", "long", "tests/interop"),
-    Layer("spark, long", (*SPARK_TESTS, "-n0", "-m", "long", SPARK_PATH), SPARK_ALONE),
+    # These two beside what computes only, which makes way for them: virtual clusters and mutants.
+    SPARK_LONG,
     pytest_layer(
         "five minutes of mixed faults, three of power cuts",
         *("-n0", "-m", "soak", "tests/chaos/live"),
         beside=True,
+        after=(SPARK_LONG.name,),
     ),
     Layer("1,000 simulated clusters", ("dledger", "sim", "--seeds", "0..1000", "--jobs", "2")),
     Layer(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from scripts.layers import machine, scratch
-from scripts.layers.plan import INTEROP_SMOKE, SPARK, SUITE, Layer, plan
+from scripts.layers.plan import INTEROP_SMOKE, SPARK, SPARK_LONG, SUITE, Layer, plan
 from scripts.layers.running import Runner
 
 TESTS = """
@@ -85,8 +85,9 @@ def test_a_quiet_step_shows_what_it_prints_when_it_fails_only(
     assert ("a line for each file" in capsys.readouterr().out) is shown
 
 
-def test_layers_come_after_some_that_began_before_them() -> None:
-    layers = plan(["test"]).layers
+@pytest.mark.parametrize("arguments", [["test"], ["test", "--long"]])
+def test_layers_come_after_some_that_began_before_them(arguments: list[str]) -> None:
+    layers = plan(arguments).layers
     for at, layer in enumerate(layers):
         assert set(layer.after) <= {one.name for one in layers[:at] if one.beside}
 
@@ -159,3 +160,14 @@ def test_foreign_clients_and_spark_run_beside_the_suite_one_after_the_other() ->
     assert beside == [INTEROP_SMOKE, SPARK]
     assert INTEROP_SMOKE.name in SPARK.after
     assert layers.index(SPARK) < layers.index(SUITE)
+
+
+def test_of_the_long_layers_only_what_computes_runs_beside_spark_and_soak() -> None:
+    """Benchmarks and foreign clients measure time: they share the machine with no other layer."""
+    layers = plan(["test", "--long"]).layers
+    (first, *_) = (at for at, layer in enumerate(layers) if layer.beside)
+    assert layers[first].name == SPARK_LONG.name
+    assert [layer.name for layer in layers[first:] if layer.beside and not layer.goes_first] == []
+    behind = [layer for layer in layers[first:] if not layer.beside]
+    assert {layer.command[0] for layer in behind} == {"dledger"}
+    assert {layer.command[1] for layer in behind} == {"sim", "mutants"}

@@ -10,13 +10,13 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from cluster.local.launcher import LocalCluster
+from tests.waiting import limit, wait_until
 
 from ..source.filled import fill, new_topic
 from .conftest import missing
@@ -139,9 +139,9 @@ def _standalone(host: str, folder: Path) -> Iterator[str]:
 
 
 def _until_listening(host: str, port: int) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        with contextlib.suppress(OSError), socket.create_connection((host, port), 1):
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"nobody listens on {host}:{port}")
+    def listens() -> bool:
+        with contextlib.suppress(OSError), socket.create_connection((host, port), limit(1.0)):
+            return True
+        return False
+
+    wait_until(listens, f"{host}:{port} listens", 60.0)
