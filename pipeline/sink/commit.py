@@ -35,7 +35,8 @@ a driver that was thought dead goes on      it has the same manifest, thus the s
 Memory: brokers know the 10,000 latest producers of a week, and the log goes back three days by
 default. Step 2 is kept without end, so that forgetting is noticed. A broker that says where the
 record of a manifest is knows its producer, so it has forgotten none that it heard later, which are
-all that sent the batch's rows; other brokers are asked for each queue (`_check`).
+all that sent the batch's rows. That fails after `takeOver`, which the broker hears as well: then
+it may know the manifest's producer alone. So every broker is asked for each queue (`_check`).
 """
 
 from __future__ import annotations
@@ -341,12 +342,14 @@ async def _check(
 
     The broker knows the producer: it drops what it has. It does not: either nothing of the batch
     is in the queue, or it has forgotten; the first row's key tells, as long as the log goes back.
+
+    `sure`: the broker that says where the manifest is. Without the key it has stored nothing.
     """
-    if first.queue.broker_name == sure:
-        return
     if await store.next_number(first.queue, numbering) is not None:
         return
     found = await store.has_key(first.queue, _key(first.request))
+    if not found and first.queue.broker_name == sure:
+        return
     if found is False and store.now_ms() - manifest.made_ms <= TRUSTED_MS:
         return
     if found and await store.next_number(first.queue, numbering) is not None:

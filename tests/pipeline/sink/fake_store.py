@@ -110,6 +110,13 @@ class FakeCluster:
         self.clock_ms += HOUR_MS
         self.epoch += 1
 
+    def forget_rows(self, broker: str) -> None:
+        """As `forget`, but for the producers of manifests: another account has taken them over, so
+        the broker heard them last and counts them as another owner's."""
+        kept = {p: n for p, n in self._next.items() if p[0].endswith("/manifest")}
+        self.forget(broker)
+        self._next |= kept
+
     def trim(self) -> None:
         """Days went by: what is in the log goes."""
         self.clock_ms += 4 * 24 * HOUR_MS

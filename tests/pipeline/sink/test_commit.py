@@ -26,6 +26,8 @@ from cluster.errors import (
 )
 from cluster.protocol.batch import encode_numbered
 from cluster.protocol.json_body import MessageQueue
+from dledger.core.types import Index
+from dledger.producers.table import ProducerTable
 from pipeline.sink import commit as commit_module
 from pipeline.sink import staged as staged_module
 from pipeline.sink.attempt import queue_name
@@ -37,6 +39,7 @@ from pipeline.sink.stream import Request
 from .fake_store import BROKER, HOUR_MS, OTHER, Driver, FakeCluster, FakeStore
 
 QUERY = "0f1e2d3c000011112222333344445555"
+MANIFEST, ROWS = f"batch/{QUERY}/manifest", f"batch/{QUERY}/0"
 QUEUES = [MessageQueue("t", BROKER, number) for number in range(3)]
 ELSEWHERE = MessageQueue("t", OTHER, 0)  # a broker that has forgotten can be told by an index only
 KILLS_MAX = 6
@@ -300,6 +303,46 @@ def test_a_batch_that_is_done_is_not_sent_again_when_it_is_forgotten() -> None:
         cluster.forget(OTHER)
         cluster.trim()
     assert rows_of(cluster) == whole("a")
+
+
+def test_a_producer_that_was_taken_over_outlives_the_rows_that_came_after_it() -> None:
+    """Why a broker that knows a manifest may have forgotten its rows; see `forget_rows`."""
+    table = ProducerTable(producers_max=4)
+    for index, producer in enumerate((MANIFEST, ROWS)):
+        table.owned(producer, "former", 0)
+        table.committed(producer, "t/0", 0, Index(index), 0)
+    table.owned(MANIFEST, "new", 1)
+    for number in range(3):
+        table.owned(f"batch/other/{number}", "former", 2)
+    assert MANIFEST in table
+    assert ROWS not in table
+
+
+@pytest.mark.parametrize("queues", [HOME_FIRST, HOME_FIRST[::-1]])
+def test_a_home_that_knows_the_manifest_alone_is_asked_for_rows_too(
+    queues: tuple[MessageQueue, ...],
+) -> None:
+    """`takeOver` makes a manifest's producer the last one heard: rows are forgotten before it."""
+    refused = 0
+    for steps in range(steps_of_a_commit() + 1):
+        cluster = FakeCluster()
+        one = driver_of(cluster, "a", queues)
+        for _ in range(steps):
+            if not one.is_over:
+                one.step()
+        one.kill()
+        before = rows_of(cluster)
+        cluster.forget_rows(BROKER)
+        two = driver_of(cluster, "b", queues)
+        while not two.is_over:
+            two.step()
+        if two.error is None:
+            assert rows_of(cluster) in (whole("a"), whole("b")), f"{steps} steps"
+        else:
+            assert isinstance(two.error, ProducerForgotten)
+            assert rows_of(cluster) == before
+            refused += 1
+    assert refused
 
 
 @pytest.mark.parametrize("hours", [1, 13])
