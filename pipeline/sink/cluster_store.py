@@ -58,11 +58,19 @@ _LAGS = int(ResponseCode.PULL_NOT_FOUND)
 ASKED_BEFORE = "ASKED_BEFORE"
 
 
-class ClusterStore:
-    """See pipeline.sink.commit.Store. One per attempt or commit; `close` after a failure."""
+Idle = dict[tuple[Client, float], Producer]
 
-    def __init__(self, client: Client, options: SinkOptions) -> None:
+
+class ClusterStore:
+    """See pipeline.sink.commit.Store. One per attempt or commit; `close` after a failure.
+
+    `idle`: staging producers that earlier stores of this process left. Brokers know 10,000
+    producers, which include those of queries, so a task must not take a new one.
+    """
+
+    def __init__(self, client: Client, options: SinkOptions, idle: Idle | None = None) -> None:
         self._client, self._topic = client, options.staging
+        self._idle: Idle = {} if idle is None else idle
         self._seconds_max = options.seconds_max
         self._streams = Streams(client, options.seconds_max)
         self._producer: Producer | None = None
@@ -76,20 +84,26 @@ class ClusterStore:
         return int(time.time() * 1000)
 
     def close(self) -> None:
-        """Cancels the requests under way and releases the producer."""
+        """Cancels the requests under way and ends the producer."""
         self._streams.close()
-        self.release()
-
-    def release(self) -> None:
-        """Ends the staging producer; no staging may follow."""
         if self._producer is not None:
             self._producer.abandon()
+            self._producer = None
+
+    def release(self) -> None:
+        """Leaves the staging producer to a later store; all is staged, no staging may follow."""
+        if self._producer is not None:
+            left = self._idle.setdefault((self._client, self._seconds_max), self._producer)
+            if left is not self._producer:
+                self._producer.abandon()
             self._producer = None
 
     # -- staged bytes ------------------------------------------------------------------------------
 
     async def stage(self, data: bytes) -> Place:
         """A message of the staging topic, on a majority's disks."""
+        if self._producer is None:
+            self._producer = self._idle.pop((self._client, self._seconds_max), None)
         if self._producer is None:
             durable = Durability.MAJORITY_ON_DISK
             config = ProducerConfig(delivery_timeout=self._seconds_max, durability=durable)

@@ -291,7 +291,7 @@ class StagingSink(RowSink):
 
     def __init__(self, options: SinkOptions, numbering: Numbering) -> None:
         super().__init__(options, numbering)
-        self.store = ClusterStore(self._client, options)
+        self.store = ClusterStore(self._client, options, self._worker.idle)
         self._attempt = secrets.token_hex(8)
         self._digest = blake2b(digest_size=16)
         self._frames: list[bytes] = []

@@ -11,7 +11,7 @@ import atexit
 import itertools
 import secrets
 
-from cluster.client import Client, ClientConfig, connect
+from cluster.client import Client, ClientConfig, Producer, connect
 from pipeline.sink.numbering import Numbering
 
 
@@ -23,6 +23,7 @@ class Worker:
         self._name = secrets.token_hex(8)
         self._attempts = itertools.count()
         self._clients: dict[tuple[str, ClientConfig], Client] = {}
+        self.idle: dict[tuple[Client, float], Producer] = {}  # as ClusterStore leaves them
 
     def client(self, servers: str, config: ClientConfig) -> Client:
         key = (servers, config)
@@ -41,6 +42,7 @@ class Worker:
         for client in self._clients.values():
             self.loop.run_until_complete(client.close())
         self._clients.clear()
+        self.idle.clear()
         self.loop.close()
 
 

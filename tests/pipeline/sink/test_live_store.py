@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from cluster.client import Client, blocking
+from cluster.client import Client, Producer, blocking
 from cluster.errors import ClusterError, IllegalOperation, InvalidRequest, OutcomeUnknown
 from cluster.local.launcher import LocalCluster
 from cluster.protocol.batch import encode_numbered, iterate
@@ -98,6 +98,29 @@ def test_a_batch_that_is_computed_again_in_another_order_is_stored_once(
     assert bodies(options) == Counter(wanted)
     assert manifests[0] is not None
     assert manifests[1:] == [None, None], "nothing is sent by those that come behind the first"
+
+
+def test_tasks_of_a_worker_stage_as_one_producer(
+    local_cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Brokers know 10,000 producers. One for each task would push out those of queries."""
+    options, found = options_of(local_cluster), set()
+    real = Client.producer
+
+    def producer(client: Client, *args: Any, **kwargs: Any) -> Producer:
+        made = real(client, *args, **kwargs)
+        found.add(made.producer_id)
+        return made
+
+    monkeypatch.setattr(Client, "producer", producer)
+    query = uuid.uuid4().hex
+    for batch in range(4):
+        rows = [b"%d %s" % (batch, b"x" * 300)] * 1000
+        task = staged(options, Numbering(query, 0, batch), rows)
+        assert task.places
+        run(commit(store_of(options), query, batch, [task]))
+    assert sum(bodies(options).values()) == 4000
+    assert len(found) <= 1
 
 
 async def _dies() -> None:
