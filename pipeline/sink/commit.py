@@ -43,13 +43,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Sequence
+from itertools import groupby
 from typing import NamedTuple, Protocol
 
 from cluster.errors import InvalidRequest, NotFound, OutcomeUnknown, ProducerForgotten
 from cluster.protocol.batch import iterate
 from cluster.protocol.json_body import MessageQueue
 from commitlog.records.properties import find_property
-from pipeline.sink.numbering import Numbering
+from pipeline.sink.numbering import PRODUCERS_OF_A_WRITE, Numbering
 from pipeline.sink.staged import (
     RECORD_BYTES_MAX,
     Frames,
@@ -191,9 +192,14 @@ def _refuse_elsewhere(manifest: Manifest, topic: str) -> None:
 
 async def publish(store: Store, query: str, tasks: Sequence[Staged]) -> None:
     """Publishes a batch that will never be repeated, because its query's id was drawn for it
-    alone.
+    alone. Its rows are numbered as `Numbering.of_a_write` says.
+
+    A producer's next task waits until the former one is stored: its row 0 may follow any number, so
+    a broker that has refused what was sent before would take that for repeats later.
     """
-    await _publish(store, Manifest(query, 0, store.now_ms(), tuple(tasks)), None)
+    tasks = sorted(tasks, key=lambda task: task.partition)
+    for _, some in groupby(tasks, lambda task: task.partition // PRODUCERS_OF_A_WRITE):
+        await _publish(store, Manifest(query, 0, store.now_ms(), tuple(some)), None)
 
 
 async def _record(store: Store, manifest: Manifest) -> bytes:

@@ -11,6 +11,10 @@ from hashlib import blake2b
 
 from commitlog.records.producer_numbers import BATCH_PRODUCER, BATCH_ROWS_MAX
 
+#: Brokers know 10,000 producers, which include those of streaming queries: a write without an
+#: identity, whose query has a new id each time, shares these among all its tasks.
+PRODUCERS_OF_A_WRITE = 8
+
 
 @dataclass(frozen=True, slots=True)
 class Numbering:
@@ -28,6 +32,14 @@ class Numbering:
     partition: int
     batch: int
     plan: str = ""
+
+    @classmethod
+    def of_a_write(cls, query: str, partition: int) -> Numbering:
+        """Of a task in a write without an identity. Tasks of one producer are published one after
+        the other (`commit.publish`), each as a batch.
+        """
+        batch, slot = divmod(partition, PRODUCERS_OF_A_WRITE)
+        return cls(query, slot, batch)
 
     @property
     def producer(self) -> str:

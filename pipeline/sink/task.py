@@ -316,7 +316,7 @@ class StagingSink(RowSink):
         places = tuple(await asyncio.gather(*self._staging))
         self.store.release()
         return Staged(
-            self._numbering.partition,
+            self.partition,
             self._attempt,
             {queue_name(queue): rows for queue, rows in self._rows.items()},
             places,

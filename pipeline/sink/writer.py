@@ -45,8 +45,9 @@ class Written(WriterCommitMessage):  # type: ignore[misc]  # pyspark has no type
 
 
 def _write(
-    options: SinkOptions, query: str, batch: int, iterator: Iterator[pa.RecordBatch]
+    options: SinkOptions, query: str, batch: int | None, iterator: Iterator[pa.RecordBatch]
 ) -> Written:
+    """`batch`: None in a write without an identity."""
     # Tasks alone need Arrow; the driver makes a writer for each micro-batch, in a new process.
     from pipeline.sink.items import Numbering
     from pipeline.sink.task import DirectSink, StagingSink
@@ -57,10 +58,14 @@ def _write(
     partition = context.partitionId()
     sink: DirectSink | StagingSink
     if options.is_exactly_once:
-        sink = StagingSink(options, Numbering(query, partition, batch))
+        if batch is None:
+            numbering = Numbering.of_a_write(query, partition)
+        else:
+            numbering = Numbering(query, partition, batch)
+        sink = StagingSink(options, numbering)
     else:
         sink = DirectSink(options, worker().fresh_numbering())
-        sink.partition = partition
+    sink.partition = partition
     try:
         for rows in iterator:
             sink.add(rows)
@@ -125,7 +130,7 @@ class TopicWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark has n
         self._options = options
         # Drawn on the driver: all attempts of the job share it.
         self._query = options.identity or uuid.uuid4().hex
-        self._batch = max(options.version, 0)
+        self._batch = options.version if options.app else None
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """In a task."""
@@ -134,7 +139,7 @@ class TopicWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark has n
     def commit(self, messages: list[Any]) -> None:
         """Publishes the attempts that the messages name; a version of a txnAppId once
         in each topic."""
-        _commit(self._options, self._batch if self._options.app else None, messages)
+        _commit(self._options, self._batch, messages)
 
     def abort(self, messages: list[Any]) -> None:
         """Has no effect: staged rows without a manifest are never visible."""

@@ -16,6 +16,7 @@ from random import Random
 
 import pytest
 
+from cluster.broker.kernel.write.dedup import read_numbers
 from cluster.errors import (
     ClusterError,
     InvalidRequest,
@@ -24,15 +25,16 @@ from cluster.errors import (
     ProducerForgotten,
     SendTimeout,
 )
-from cluster.protocol.batch import encode_numbered
+from cluster.protocol.batch import encode_numbered, iterate
 from cluster.protocol.json_body import MessageQueue
+from commitlog.records.producer_numbers import BATCH_ROWS_MAX
 from dledger.core.types import Index
 from dledger.producers.table import ProducerTable
 from pipeline.sink import commit as commit_module
 from pipeline.sink import staged as staged_module
 from pipeline.sink.attempt import queue_name
-from pipeline.sink.commit import commit
-from pipeline.sink.numbering import Numbering
+from pipeline.sink.commit import commit, publish
+from pipeline.sink.numbering import PRODUCERS_OF_A_WRITE, Numbering
 from pipeline.sink.staged import Place, Staged, encode_frame
 from pipeline.sink.stream import Request
 
@@ -421,6 +423,48 @@ def test_a_batch_that_was_decided_for_another_topic_is_refused() -> None:
             again.step()
         assert (again.error, rows_of(cluster)) == (None, whole("a"))
     assert ends == {None, InvalidRequest}
+
+
+class OrderedStore(FakeStore):
+    """A producer's next batch comes when what it sent before is stored."""
+
+    def __init__(self, cluster: FakeCluster) -> None:
+        super().__init__(cluster, window=1_000)
+        self.producers: dict[str, int] = {}
+        self.waiting: dict[str, int] = {}
+
+    async def send(self, queue: MessageQueue, request: Request) -> None:
+        producer, number = read_numbers(next(iterate(request.body)).properties)
+        batch = number // BATCH_ROWS_MAX
+        assert self.waiting.get(producer, batch) == batch, "nothing of an earlier batch is left"
+        assert self.producers.get(producer, batch) <= batch
+        self.waiting[producer] = self.producers[producer] = batch
+        await super().send(queue, request)
+
+    async def flush(self) -> None:
+        await super().flush()
+        self.waiting.clear()
+
+
+def test_a_write_without_an_identity_takes_few_producers() -> None:
+    """Of 200 tasks, as a shuffle has; the driver gets their messages in any order."""
+    cluster = FakeCluster()
+    store = OrderedStore(cluster)
+    tasks = []
+    for partition in range(200):
+        numbering = Numbering.of_a_write(QUERY, partition)
+        prefix = b"__PID\x01%b\x02__SEQ\x01%%d\x02" % numbering.producer.encode()
+        entries = [(None, b"%d" % partition, b"", None)]
+        body = encode_numbered(entries, prefix, numbering.sequence(0))
+        frame = encode_frame(QUEUES[partition % 3], Request(body, 1, 1))
+        tasks.append(Staged(partition, "a", {}, (), frame))
+    Random(7).shuffle(tasks)
+    driver = Driver(publish(store, QUERY, tasks))
+    while not driver.is_over:
+        driver.step()
+    assert driver.error is None
+    assert rows_of(cluster) == sorted(str(partition) for partition in range(200))
+    assert len(store.producers) == PRODUCERS_OF_A_WRITE
 
 
 def test_an_older_batch_is_refused() -> None:
