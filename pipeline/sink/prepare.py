@@ -3,6 +3,8 @@ the write if not."""
 
 from __future__ import annotations
 
+import logging
+
 from cluster.client import Client
 from cluster.errors import ClusterError, TopicNotFound, Unauthorized
 from cluster.protocol.route import TopicRoute
@@ -10,6 +12,7 @@ from pipeline.options import OptionError
 from pipeline.sink.cluster_store import ClusterStore
 from pipeline.sink.options import MARKS, SinkOptions
 
+_log = logging.getLogger(__name__)
 STAGING_QUEUES = 8
 CREATED_QUEUES = 8  # of a topic that a write makes
 
@@ -39,7 +42,7 @@ async def prepare(client: Client, options: SinkOptions) -> None:
     producers. Raises OptionError, ClusterError."""
     topic = options.staging
     try:
-        await client.routes.get(topic)
+        await _spread(client, topic, await client.routes.get(topic))
     except TopicNotFound:
         try:
             await client.admin().create_topic(topic, STAGING_QUEUES)
@@ -66,6 +69,26 @@ async def prepare(client: Client, options: SinkOptions) -> None:
         ) from error
     finally:
         store.close()
+
+
+async def _spread(client: Client, topic: str, route: TopicRoute) -> None:
+    """Makes the staging topic on brokers that came after it.
+
+    Only a broker that has it can be told where a query keeps its mark. If it were on some alone,
+    and these away, it would be made anew on the others, which know of no batch in part.
+    """
+    lacking = set(await client.routes.registered()) - {data.broker_name for data in route.queues}
+    if not lacking:
+        return
+    try:
+        await client.admin().create_topic(topic, STAGING_QUEUES)
+    except ClusterError as error:
+        _log.warning(
+            "the staging topic %s is not on %s, and could not be made there: %s. Make it (`dledger "
+            "topic create %s -q %d`): while the other brokers are away, these cannot tell which "
+            "rows of a batch are published",
+            *(topic, ", ".join(sorted(lacking)), error, topic, STAGING_QUEUES),
+        )
 
 
 _OTHERWISE = 'or take option("delivery", "at-least-once") and leave txnAppId out'
