@@ -135,6 +135,11 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
         raise OptionError('no cluster is named; give option("bootstrap.servers", "host:port")')
     if values.get("delivery", DELIVERIES[0]) not in DELIVERIES:
         raise OptionError(f"delivery is {values['delivery']!r}; give one of {DELIVERIES}")
+    if values.get("topic") == values.get("staging", STAGING):
+        raise OptionError(
+            f"topic and stagingTopic are both {values['topic']}, so staged rows would be among the "
+            "others; name another topic"
+        )
     if ("app" in values) != ("version" in values):
         raise OptionError("txnAppId and txnVersion go together; give both, or neither")
     if "app" in values and values.get("delivery") == DELIVERIES[1]:

@@ -151,6 +151,12 @@ class RowSink(ABC):
         if column is None or column.null_count:
             raise BadRow('a row has no topic; give it a column "topic" or option("topic", …)')
         names = sorted(column.unique().to_pylist())
+        if "" in names:
+            raise BadRow("a row has an empty topic; give each row the name of one")
+        if self._options.staging in names:
+            raise BadRow(
+                f"a row goes to {self._options.staging}, where rows are staged; name another topic"
+            )
         if len(names) == 1:
             return [(names[0], None)]
         return [(n, np.flatnonzero(pc.equal(column, n).to_numpy(False))) for n in names]

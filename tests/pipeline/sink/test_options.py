@@ -51,6 +51,8 @@ def test_every_option_is_taken() -> None:
         ({**SERVERS, "txnAppId": "nightly", "txnVersion": "9" * 10}, "from 0 to 2147483647"),
         ({**SERVERS, "txnAppId": "", "txnVersion": "1"}, "txnAppId is empty; give a name"),
         ({**SERVERS, "stagingTopic": ""}, "stagingTopic is empty"),
+        ({**SERVERS, "topic": "a", "stagingTopic": "a"}, "topic and stagingTopic are both a"),
+        ({**SERVERS, "topic": STAGING}, "name another topic"),
         (
             {**SERVERS, "txnAppId": "a", "txnVersion": "1", "delivery": "at-least-once"},
             "make a write exactly once, and delivery is at-least-once",

@@ -19,7 +19,7 @@ from cluster.local.launcher import LocalCluster
 from cluster.local.profile import BROKER
 from pipeline.sink import attempt, worker
 from pipeline.sink.items import BadRow, Numbering
-from pipeline.sink.options import SinkOptions, sink_options
+from pipeline.sink.options import STAGING, SinkOptions, sink_options
 from pipeline.sink.task import CHUNK_ROWS, DirectSink, TaskSink
 from tests.waiting import limit, wait_until
 
@@ -84,6 +84,17 @@ def test_rows_arrive_with_all_they_have(local_cluster: LocalCluster) -> None:
         assert len(message.message_id) == 32
         if keys[n]:
             assert message.queue.queue_id == crc32(str(keys[n]).encode()) % 4
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"), [("", "has an empty topic"), (STAGING, "where rows are staged")]
+)
+def test_topics_that_no_row_may_name(local_cluster: LocalCluster, wrong: str, said: str) -> None:
+    topic, _ = create(local_cluster, 1)
+    options = sink_options({"servers": local_cluster.nameserver})
+    with pytest.raises(BadRow, match=said):
+        send(options, numbering(), rows_of(2, topic=[topic, wrong]))
+    assert read(local_cluster, topic) == []
 
 
 def test_rows_without_a_key_stay_in_order_within_chunks(local_cluster: LocalCluster) -> None:
