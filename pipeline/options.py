@@ -79,6 +79,14 @@ class LogOptions:
         return shown(self.url) or str(self.path)
 
 
+def unreadable(url: str, error: OSError) -> OptionError:
+    """The refusal of a place that cannot be read, instead of a library's words."""
+    why = type(error).__name__ if "@" in url else error.strerror or str(error).partition(";")[0]
+    return OptionError(
+        f"{shown(url)} cannot be read ({why}); correct the path, or let this account read it"
+    )
+
+
 def shown(url: str) -> str:
     """A URL or path for people: without keys, which may hold any character, and options."""
     if "://" not in url:
@@ -107,6 +115,7 @@ _LOG_NAMES = {
     "includeInternal": "internal",
 }
 _FIELDS = {name.lower(): field for name, field in _LOG_NAMES.items()}
+_NAMES = {field: name for name, field in _LOG_NAMES.items()}
 LOG_OPTION_NAMES = tuple(_LOG_NAMES)
 PARTITION_BYTES_MIN = 1 << 10
 assert {*_LOG_NAMES.values(), "url"} == {field.name for field in fields(LogOptions)}
@@ -127,7 +136,7 @@ def log_options(given: Mapping[str, str]) -> LogOptions:
         raise OptionError("recordsPerPartition is 0; give one at least")
     for name in ("start_index", "end_index", "partition_bytes", "partition_records"):
         if name in values:
-            values[name] = _whole(name, values[name])
+            values[name] = _whole(_NAMES[name], values[name])
     if "columns" in values:
         values["columns"] = columns_of(values["columns"])
     if "internal" in values:

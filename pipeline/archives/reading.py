@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from pipeline.frames.batch import ROWS_MAX, schema_of
 from pipeline.jobs.archive import COLUMNS
 from pipeline.jobs.manifest import NAME, ArchiveError, ArchiveFile, Manifest, manifest_of
-from pipeline.options import OptionError, shown, unknown_option
+from pipeline.options import OptionError, shown, unknown_option, unreadable
 from pipeline.places import opened, read
 
 _NAMES = ("path", "topic", "columns", "maxFilesPerTrigger")
@@ -61,7 +61,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def manifest(options: ArchiveOptions) -> Manifest:
-    """The newest one. Raises ArchiveError when there is none, OSError when it cannot be read."""
+    """The newest one. Raises ArchiveError if there is none, OptionError if it cannot be read."""
     where = shown(options.path)
     try:
         text = read(options.path, NAME)
@@ -69,6 +69,8 @@ def manifest(options: ArchiveOptions) -> Manifest:
         raise ArchiveError(
             f"{where} is no archive; give the ROOT of dledger pipeline archive, or a copy of it"
         ) from None
+    except OSError as error:
+        raise unreadable(options.path, error) from None
     return manifest_of(text, f"{where}/{NAME}")
 
 

@@ -23,7 +23,7 @@ from commitlog.records.record import MAGIC_ENTRY
 from commitlog.store.layout import StoreLayout
 from commitlog.store.reader import LogPart, StoreReader
 from pipeline.frames.locate import SLOT
-from pipeline.options import LogOptions, OptionError
+from pipeline.options import LogOptions, OptionError, unreadable
 from pipeline.places import files_of
 from pipeline.rawlog.backups import Backup, backup_at
 from pipeline.rawlog.shares import Piece, shares
@@ -40,12 +40,16 @@ def share_out(options: LogOptions) -> list[tuple[Piece, ...]]:
     """Equal shares of the log, each with the pieces of one task, in the order of the log.
 
     Raises StoreUsageError when `path` is neither store nor backup, or is open in a running
-    node; OptionError when records are to be counted and there is no index to count by;
+    node; OptionError when it cannot be read, or when records are to be counted and there is no
+    index to count by;
     BackupDamaged when the table of a backup is not as it was written.
     """
-    files, path = files_of(options)
-    backup = backup_at(files, path)
-    log = _of_store(options, files, path) if backup is None else _of_backup(options, backup)
+    try:
+        files, path = files_of(options)
+        backup = backup_at(files, path)
+        log = _of_store(options, files, path) if backup is None else _of_backup(options, backup)
+    except OSError as error:
+        raise unreadable(options.url or str(options.path), error) from None
     log = [replace(piece, url=options.url) for piece in log]
     return list(shares(log, options.partition_bytes, options.partition_records))
 

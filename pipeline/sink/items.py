@@ -170,7 +170,7 @@ def _header_pairs(column: Any) -> Any:
     """headers: list of (key, value)."""
     flat = column.flatten()
     counts = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
-    return _joined(counts, flat.field("key"), flat.field("value"))
+    return _joined(counts, pc.struct_field(flat, "key"), pc.struct_field(flat, "value"))
 
 
 def _map_pairs(column: Any) -> Any:
@@ -220,7 +220,11 @@ def _check_text(what: str, values: Any) -> None:
 
 
 def _check_names(names: Any) -> None:
+    if names.null_count:
+        raise BadRow(
+            'a header has no name; give it one, or option("schemaStyle", "kafka"), which takes it'
+        )
     try:
         check_user_properties({name.decode(): "x" for name in names.unique().to_pylist()})
-    except (StoreUsageError, UnicodeDecodeError, AttributeError) as error:
+    except (StoreUsageError, UnicodeDecodeError) as error:
         raise BadRow(f"headers: {error}") from None

@@ -110,6 +110,23 @@ def test_a_place_that_is_no_archive_is_named_without_keys(s3: str) -> None:
         manifest(options)
 
 
+@pytest.mark.parametrize("keys", ["", "AKIAKEY:TOPSECRET@"])
+def test_a_place_that_cannot_be_read_is_named_with_one_thing_to_try(
+    keys: str, tmp_path: Path
+) -> None:
+    """No server is there, and a file is no folder."""
+    url = f"s3://{keys}logs/n1?endpoint_override=127.0.0.1:1&scheme=http"
+    file = tmp_path / "file"
+    file.touch()
+    said = r"cannot be read \(.+\); correct the path, or let this account read it$"
+    for place in (url, str(file)):
+        with pytest.raises(OptionError, match=said) as refused:
+            plan(log_options({"path": place}))
+        assert "TOPSECRET" not in str(refused.value)
+    with pytest.raises(OptionError, match=said):
+        manifest(archive_options({"path": url}))
+
+
 def test_stores_of_an_audit_are_named_without_keys() -> None:
     stores = ("s3://KEY:A@logs/n1?x=1", "s3://KEY:A@logs/n1?x=2", "/data/n2", "/data/n2")
     assert list(_named(stores)) == ["s3://logs/n1 (1)", "s3://logs/n1 (2)", "/data/n2"]

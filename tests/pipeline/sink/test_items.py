@@ -110,6 +110,8 @@ def test_numbers_and_keys_of_a_batch() -> None:
         ({"value": [b"x"], "tags": ["a\x02b"]}, "parts properties"),
         ({"value": [b"x"], "headers": [[{"key": "UNIQ_KEY", "value": b"1"}]]}, "reserved"),
         ({"value": [b"x"], "headers": [[{"key": "a\x01", "value": b"1"}]]}, "parts properties"),
+        ({"value": [b"x"], "headers": [[{"key": None, "value": b"1"}]]}, "a header has no name"),
+        ({"value": [b"x"], "headers": [[None, {"key": "a", "value": b"1"}]]}, "has no name"),
     ],
 )
 def test_rows_that_no_topic_can_hold(columns: dict, said: str) -> None:
