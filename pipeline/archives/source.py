@@ -30,6 +30,7 @@ from pipeline.archives.reading import (
     wanted,
 )
 from pipeline.frames.batch import schema_of
+from pipeline.given_schema import check_schema
 
 
 class ArchivePartition(InputPartition):
@@ -127,8 +128,10 @@ class ArchiveSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For a batch. Raises OptionError."""
+        check_schema(schema, self.schema())
         return ArchiveReader(archive_options(self.options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """For a stream. Raises OptionError."""
+        check_schema(schema, self.schema())
         return ArchiveStreamReader(archive_options(self.options))

@@ -14,6 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from pipeline.frames.batch import schema_of
+from pipeline.given_schema import check_schema
 from pipeline.options import LogOptions, log_options
 from pipeline.rawlog.plan import share_out
 from pipeline.rawlog.read import REPLICA, batches
@@ -61,4 +62,5 @@ class LogSource(DataSource):
         return made
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        check_schema(schema, self.schema())
         return LogReader(log_options(self.options))

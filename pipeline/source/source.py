@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from pipeline.options import OptionError
+from pipeline.given_schema import check_schema, types_of
 from pipeline.source.options import SourceOptions, source_options
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class DledgerSource(DataSource):
         from pipeline.source.batch import FilteringReader, TopicReader
 
         options = source_options(self.options, streaming=False)
-        _check_schema(schema, options)
+        check_schema(schema, _spark_schema(options))
         return FilteringReader(options) if options.filter_pushdown else TopicReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -49,49 +49,26 @@ class DledgerSource(DataSource):
         from pipeline.source.stream import TopicStreamReader
 
         options = source_options(self.options, streaming=True)
-        _check_schema(schema, options)
+        check_schema(schema, _spark_schema(options))
         return TopicStreamReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """The writer of a batch into a topic. Raises OptionError."""
         from pipeline.sink.writer import batch_writer
 
-        return batch_writer(self.options, _types(schema), overwrite)
+        return batch_writer(self.options, types_of(schema), overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         """The writer of a stream into a topic. Raises OptionError."""
         from pipeline.sink.writer import stream_writer
 
-        return stream_writer(self.options, _types(schema), overwrite)
+        return stream_writer(self.options, types_of(schema), overwrite)
 
 
 def _spark_schema(options: SourceOptions) -> StructType:
     made = from_arrow_schema(options.schema())
     assert isinstance(made, StructType)
     return made
-
-
-def _types(schema: StructType) -> dict[str, str]:
-    """Column → its type as Spark spells it."""
-    return {field.name: field.dataType.simpleString() for field in schema.fields}
-
-
-def _check_schema(given: StructType, options: SourceOptions) -> None:
-    """A schema that the user gave must be the one that rows come with. Raises OptionError."""
-    wanted, found = _types(_spark_schema(options)), _types(given)
-    if list(found.items()) == list(wanted.items()):
-        return
-    for name, kind in found.items():
-        if wanted.get(name) not in (kind, None):
-            reason = f"its column {name} is {kind} and messages have {wanted[name]}"
-            break
-    else:
-        unknown = [name for name in found if name not in wanted]
-        reason = f"there is no column {unknown[0]}" if unknown else "its columns are others"
-    raise OptionError(
-        f"the schema that was given does not fit: {reason}; leave .schema(…) out, and choose with "
-        f'option("columns", "…") among {", ".join(wanted)}'
-    )
 
 
 def _without_ends(given: dict[str, str]) -> dict[str, str]:
