@@ -76,7 +76,7 @@ async def find_home(kept: Kept, query: str, topic: str) -> str:
     """The home of the query, which has the staging topic `topic`.
 
     Raises InvalidRequest for a query that had another staging topic, NotConnected when its home or
-    another broker that may know of it is away, OutcomeUnknown when two drivers began it at once.
+    another broker that may know of it is away, OutcomeUnknown when brokers know different homes.
     """
     brokers = await kept.brokers()
     if not brokers.writable:
@@ -94,7 +94,7 @@ async def find_home(kept: Kept, query: str, topic: str) -> str:
     await _tell(kept, query, home, names)
     await _refuse_elsewhere(kept, query, topic, brokers.all)
     if _chosen(query, brokers, await _told(kept, query, names)) != home:
-        raise _two_at_once(query)
+        raise _different_homes(query)
     return home
 
 
@@ -104,7 +104,7 @@ def _chosen(query: str, brokers: Brokers, told: dict[str, list[int | None]]) -> 
     if not numbers:
         return brokers.writable[crc32(query.encode()) % len(brokers.writable)]
     if len(numbers) > 1:
-        raise _two_at_once(query)
+        raise _different_homes(query)
     for name in brokers.writable:
         if _number_of(name) in numbers:
             return name
@@ -150,10 +150,11 @@ async def _refuse_elsewhere(kept: Kept, query: str, topic: str, names: Iterable[
         )
 
 
-def _two_at_once(query: str) -> OutcomeUnknown:
+def _different_homes(query: str) -> OutcomeUnknown:
     return OutcomeUnknown(
-        f"two drivers began query {query} at the same time, with different homes of its mark; stop "
-        "all but one, and start it with a new checkpoint"
+        f"brokers were told different homes of the mark of query {query}: two drivers began it at "
+        "the same time, or one was killed at its start and a broker was away at the next; nothing "
+        "of it is published: let one driver start it with a new checkpoint"
     )
 
 
