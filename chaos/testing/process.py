@@ -21,7 +21,7 @@ from commitlog.files.system import Buffer
 from dledger.core.types import Index, NodeId, Role, Term
 from dledger.errors import CommandRefused, DledgerError, MalformedFrame, QueueFull
 from dledger.machine.agreement import Agreement
-from dledger.machine.applier import Applier, Told
+from dledger.machine.applier import Applier, Results, Told
 from dledger.machine.entries import Item, Kind
 from dledger.machine.leading import Leading
 from dledger.machine.node import Consistency
@@ -117,8 +117,8 @@ def apply_bytes(
 class Unfiltered(Leading):
     """A leader that proposes a command each time it comes: the sessions alone must tell."""
 
-    def _is_new(self, session: int, item: Item) -> bool:
-        return True
+    def _new(self, session: int, items: Sequence[Item]) -> Sequence[Item]:
+        return items
 
 
 class MachineProcess:
@@ -130,7 +130,7 @@ class MachineProcess:
         self.machine = NotedMachine(node.make())
         names = tuple(f"n{number}" for number in range(node.machines))
         agreement = Agreement(node.id, self.machine.compare_every, self._compare)
-        self.applier = Applier(self.machine, agreement, self._told, lambda: names)
+        self.applier = Applier(self.machine, agreement, self._told, self._results, lambda: names)
         self.proposer = Proposer(node.id, node.boot, self.applier, self, RESEND_SECONDS)
         leading = Leading if node.random.random() < FILTERED else Unfiltered
         self.leading = leading(cast(Any, self._log()), self.applier)
@@ -228,8 +228,11 @@ class MachineProcess:
         self.proposer.tick(self.node.scheduler.now)
 
     def _told(self, told: Told) -> None:
-        self.leading.applied(told.session, told.sequence)
         self.proposer.told(told)
+
+    def _results(self, session: int, results: Results) -> None:
+        self.leading.applied(session, results)
+        self.proposer.applied(session, results)
 
     def _compare(self, results: bytes) -> None:
         ends_at = self.node.scheduler.now + 10
@@ -272,7 +275,7 @@ class MachineProcess:
             def is_leader(self) -> bool:
                 return node.leads
 
-            def append_many(self, bodies: Sequence[Buffer]) -> _Decision:
+            def append_at_once(self, bodies: Sequence[Buffer]) -> _Decision:
                 decision = _Decision()
                 proposal = Proposal(bodies, lambda _, error: decision.made(error))
                 assert node.replica is not None
@@ -286,7 +289,7 @@ class MachineProcess:
 
 
 class _Decision:
-    """As a future of `append_many`."""
+    """As a future of `append_at_once`."""
 
     def __init__(self) -> None:
         self._made, self._error = False, cast("DledgerError | None", None)

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from commitlog.errors import StoreDamaged
+from commitlog.files.system import Buffer
 from commitlog.records.record import BLANK, HEADER_SIZE, MAGIC_BLANK, unpack_header
 from dledger.core.types import NO_ENTRY, EntryId, Index, TermRun
-from dledger.log.check import Tail
+from dledger.log.check import SLOT, Tail
 from dledger.log.cold import ColdReader
 from dledger.log.pointers import LogPointers
 from dledger.log.port import Entry, LogRange
@@ -93,6 +94,28 @@ class EntryReader:
 
     def entries(self, first: Index, last: Index) -> Iterator[Entry]:
         """Yields `first` to `last`, both included, verified. Raises as `entry`."""
+        for chunk, begin, stop in self._chunks(first, last):
+            data, at = chunk.data, chunk.slot(begin)[1] - chunk.start.end
+            index = begin
+            while index <= stop:
+                header = unpack_header(data, at)
+                end_of_entry = at + header.size
+                if header.magic > 0:
+                    yield Entry(header, data[at + HEADER_SIZE : end_of_entry])
+                    index += 1
+                at = end_of_entry
+
+    def bodies(self, first: Index, last: Index) -> Iterator[tuple[int, int, Buffer]]:
+        """As `LogStore.bodies`, by the slots alone. Raises as `entry`."""
+        for chunk, begin, stop in self._chunks(first, last):
+            data, base, before = chunk.data, chunk.start.end, chunk.first
+            slots = memoryview(chunk.slots)[(begin - before) * 32 : (stop - before + 1) * 32]
+            for _, position, size, index, term in SLOT.iter_unpack(slots):
+                at = position - base
+                yield index, term, data[at + HEADER_SIZE : at + size]
+
+    def _chunks(self, first: Index, last: Index) -> Iterator[tuple[Chunk, int, int]]:
+        """The chunks, from memory or verified, that hold `first`..`last`, and which of theirs."""
         if first > last:
             return
         self._check_inside(first)
@@ -103,15 +126,9 @@ class EntryReader:
             chunk = self._known(index)
             if chunk is None:
                 chunk = chunk_of(self.cold.read(index, end, READ_SIZE))
-            data, at = chunk.data, chunk.slot(index)[1] - chunk.start.end
             stop = min(last, chunk.last)
-            while index <= stop:
-                header = unpack_header(data, at)
-                end_of_entry = at + header.size
-                if header.magic > 0:
-                    yield Entry(header, data[at + HEADER_SIZE : end_of_entry])
-                    index += 1
-                at = end_of_entry
+            yield chunk, index, stop
+            index = stop + 1
 
     # -- ranges ---------------------------------------------------------------------------------
 

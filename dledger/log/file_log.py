@@ -77,7 +77,8 @@ class FileLog:
             reader.id_of,
             reader.position_of,
         )
-        self.index_at, self.entry, self.entries = reader.index_at, reader.entry, reader.entries
+        self.index_at, self.entry = reader.index_at, reader.entry
+        self.entries, self.bodies = reader.entries, reader.bodies
         self.read_range, self.read_bytes = reader.read_range, reader.read_bytes
         self.begin_sync, self.finish_sync = flush.begin_sync, flush.finish_sync
         self.mark_deadline, self.save_commit = flush.mark_deadline, flush.save_commit

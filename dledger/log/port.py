@@ -184,6 +184,10 @@ class LogStore(Protocol):
         """Verified entries in order; views stay valid until the log is closed."""
         ...
 
+    def bodies(self, first: Index, last: Index) -> Iterator[tuple[int, int, Buffer]]:
+        """Index, term and body of the same, for those who want no more of an entry."""
+        ...
+
     def position_of(self, index: Index) -> int:
         """Address of the record; of `last.index + 1`: `end_position`."""
         ...

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from commitlog.records.checksum import crc32
@@ -54,16 +54,21 @@ class Agreement:
             self._current = (index + 1) // self._every
             self._windows[self._current] = _Window(None)
 
-    def note(self, index: int, result: bytes, *, leads: bool) -> None:
-        """The command at `index` had this result. Call it for each, in order."""
-        if not self._every:
+    def note(self, results: Iterable[tuple[int, bytes]], *, leads: bool) -> None:
+        """The commands at these indexes had these results. Call it for all, in order."""
+        every, pack = self._every, _RESULT.pack
+        if not every:
             return
-        window = index // self._every
-        if window != self._current:
-            self._next(window, leads=leads)
-        own = self._windows[window].own
-        if own is not None:
-            own += _RESULT.pack(index % self._every, crc32(result))
+        own: bytearray | None = None
+        at = -1
+        for index, result in results:
+            window = index // every
+            if window != at:
+                if window != self._current:
+                    self._next(window, leads=leads)
+                own, at = self._windows[window].own, window
+            if own is not None:
+                own += pack(index % every, crc32(result))
 
     def _next(self, window: int, *, leads: bool) -> None:
         before, self._current = self._current, window

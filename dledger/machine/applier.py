@@ -17,7 +17,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from commitlog.files.system import Buffer
 from dledger.errors import CommandRefused, ResultNotKept, StateMachineFailed
 from dledger.machine.agreement import Agreement
-from dledger.machine.entries import Command, Kind, open_entry
+from dledger.machine.entries import HEAD_SIZE, LATER, OTHER, Kind, opened
 from dledger.machine.sessions import NOT_KEPT, Sessions, Verdict
 from dledger.machine.state_machine import Entry, ReplicatedStateMachine
 from dledger.replica.envelope import is_noop
@@ -34,20 +34,23 @@ _STATE_MAGIC, _STATE_VERSION = b"DLRS", 1
 
 
 class Told(NamedTuple):
-    """The end of a command. `result`: None when its session is gone: it was not applied."""
+    """News of a session that are no results.
+
+    OPEN: `sequence` opened the session `index`. Other kinds: the session is gone, so this was not
+    applied.
+    """
 
     kind: int
     session: int
     sequence: int
     index: int  # type: ignore[assignment]  # hides tuple.index
-    result: object
 
 
-class _Admitted(NamedTuple):
-    index: int  # type: ignore[assignment]  # hides tuple.index
-    term: int
-    time_ms: int
-    command: Command
+Results = Sequence[tuple[int, object]]
+"""(sequence, result) of commands of one session, in order; a `CommandRefused` is a result."""
+
+_Admitted = tuple[int, int, int, int, int, bytes]
+"""A command to be applied: index, term, log's time in ms, session, sequence, bytes."""
 
 
 class Applier(Generic[C, R]):
@@ -58,129 +61,149 @@ class Applier(Generic[C, R]):
         machine: ReplicatedStateMachine[C, R],
         agreement: Agreement,
         told: Callable[[Told], None],
+        applied: Callable[[int, Results], None],
         voters: Callable[[], Collection[str]],
     ) -> None:
-        """`told`: of each command, in order, as it is applied; `voters`: the group as it is."""
+        """`applied(session, results)`: of all commands, in order; `told`: of what was not applied,
+        and of sessions; `voters`: the group as it is.
+        """
         self.machine = machine
         self.sessions = Sessions(results_bytes_max=machine.results_bytes_max)
-        self._agreement, self._told, self._voters = agreement, told, voters
+        self._agreement, self._voters = agreement, voters
+        self._told, self._applied = told, applied
         self._has_batches = type(machine).apply_batch is not ReplicatedStateMachine.apply_batch
         self._time_ms = 0
+        #: The log's time at which sessions were looked for that have gone; -1: look again.
+        self._looked_ms = -1
         self._batch: list[_Admitted] = []
         #: Highest index that the state holds.
         self.applied = -1
 
     def apply(self, entries: Iterable[tuple[int, int, Buffer]], *, leads: bool) -> None:
         """Entries (index, term, body) in order. Raises StateMachineFailed, StateMachineDiverged."""
-        index = self.applied
-        for index, term, body in entries:
-            self._take(index, term, body, leads)
+        index, admit = self.applied, self.sessions.admit
+        for index, term, body, kind, time_ms, session, sequence, lowest in opened(entries):
+            if index % ROOM_EVERY == 0:
+                self._flush(leads)
+                self.sessions.shrink()
+            if kind <= OTHER:
+                self._pass_over(index, body, kind)
+                continue
+            if time_ms < self._time_ms:
+                time_ms = self._time_ms
+            if time_ms != self._looked_ms:
+                self._time_ms = self._looked_ms = time_ms
+                self.sessions.expire(time_ms)
+            if kind == Kind.OPEN:
+                self._flush(leads)
+                self.sessions.open(index, time_ms)
+                self._looked_ms = -1
+                self._told(Told(kind, 0, sequence, index))
+                continue
+            verdict = admit(session, sequence, lowest, time_ms)
+            if verdict is Verdict.APPLY:
+                data = bytes(body[HEAD_SIZE:])
+                if kind == Kind.COMMAND:
+                    self._batch.append((index, term, time_ms, session, sequence, data))
+                else:
+                    self._flush(leads)
+                    self._compare(session, sequence, data)
+            elif verdict is Verdict.NO_SESSION:
+                self._flush(leads)
+                self._told(Told(kind, session, sequence, index))
         self._flush(leads)
         self.applied = index
 
-    def _take(self, index: int, term: int, body: Buffer, leads: bool) -> None:
-        if index % ROOM_EVERY == 0:
-            self._flush(leads)
-            self.sessions.shrink()
-        try:
-            command = open_entry(body)
-        except ValueError as error:
-            raise StateMachineFailed(index, str(error)) from error
-        if command is None:
-            if not is_noop(body):
-                raise StateMachineFailed(
-                    index, "it was appended past the machine; start a machine on a log of its own"
-                )
-            return
-        time_ms = self._time_ms = max(self._time_ms, command.time_ms)
-        self.sessions.expire(time_ms)
-        if command.kind == Kind.OPEN:
-            self._flush(leads)
-            self.sessions.open(index, time_ms)
-            self._told(Told(Kind.OPEN, 0, command.sequence, index, None))
-            return
-        session, sequence = command.session, command.sequence
-        verdict = self.sessions.admit(session, sequence, command.lowest, time_ms)
-        if verdict is Verdict.NO_SESSION:
-            self._flush(leads)
-            self._told(Told(command.kind, session, sequence, index, None))
-        elif verdict is Verdict.APPLY:
-            self._batch.append(_Admitted(index, term, time_ms, command))
-            if command.kind == Kind.COMPARE:
-                self._flush(leads)
+    def _pass_over(self, index: int, body: Buffer, kind: int) -> None:
+        if kind == LATER:
+            raise StateMachineFailed(
+                index, "a later release wrote the entry; run that release on this node, too"
+            )
+        if not is_noop(body):
+            raise StateMachineFailed(
+                index, "it was appended past the machine; start a machine on a log of its own"
+            )
+
+    def _compare(self, session: int, sequence: int, data: bytes) -> None:
+        """A node has published what its results were."""
+        self.sessions.keep(session, [(sequence, _DONE)])
+        self._applied(session, [(sequence, None)])
+        self._agreement.published(data, self._voters())
 
     def _flush(self, leads: bool) -> None:
-        batch, self._batch = self._batch, []
+        """Apply the batch, keep its results, and tell them session by session."""
+        batch = self._batch
         if not batch:
             return
-        compared = batch.pop() if batch[-1].command.kind == Kind.COMPARE else None
-        if batch:
-            for admitted, result in zip(batch, self._results(batch), strict=True):
-                self._keep(admitted, result, leads)
-        if compared is not None:
-            command = compared.command
-            self.sessions.keep(command.session, command.sequence, _DONE)
-            self._tell(compared, None)
-            self._agreement.published(command.data, self._voters())
+        self._batch = []
+        encode, size_max = self.machine.encode_result, self.machine.result_bytes_max
+        noted: list[tuple[int, bytes]] = []
+        kept: list[tuple[int, bytes]] = []
+        told: list[tuple[int, object]] = []
+        ends: list[tuple[int, list[tuple[int, bytes]], list[tuple[int, object]]]] = []
+        last = -1
+        for (index, _, _, session, sequence, _), result in zip(
+            batch, self._results(batch), strict=True
+        ):
+            found: object = result
+            if isinstance(result, CommandRefused):
+                data = _REFUSED + result.happened.encode()
+            else:
+                try:
+                    data = _DONE + encode(result)
+                except Exception as error:  # by the user's code, or of a type that has no JSON
+                    raise StateMachineFailed(
+                        index, f"the result {result!r} has no bytes: {_say(error)}"
+                    ) from error
+            noted.append((index, data))
+            if len(data) > size_max:
+                found = _not_kept(f"has {len(data)} bytes and {size_max} are allowed")
+                data = NOT_KEPT
+            if session != last:
+                kept, told, last = [], [], session
+                ends.append((session, kept, told))
+            kept.append((sequence, data))
+            told.append((sequence, found))
+        self._agreement.note(noted, leads=leads)
+        for session, kept, told in ends:
+            self.sessions.keep(session, kept)
+            self._applied(session, told)
 
     def _results(self, batch: Sequence[_Admitted]) -> Sequence[R | CommandRefused]:
-        first, last = batch[0].index, batch[-1].index
-        if not self._has_batches:
-            return [self._result(admitted) for admitted in batch]
-        entries = [self._entry(admitted) for admitted in batch]
+        if self._has_batches:
+            return self._results_at_once(batch)
+        decode, apply = self.machine.decode, self.machine.apply
+        results: list[R | CommandRefused] = []
+        for index, term, time_ms, _, _, data in batch:
+            try:
+                entry = Entry(index, term, time_ms, decode(data))
+            except Exception as error:  # by the user's code
+                raise StateMachineFailed(index, f"decode raised {_say(error)}") from error
+            try:
+                results.append(apply(entry))
+            except CommandRefused as refused:
+                results.append(refused)
+            except Exception as error:  # whatever it is, the state may be half changed
+                raise StateMachineFailed(index, _say(error)) from error
+        return results
+
+    def _results_at_once(self, batch: Sequence[_Admitted]) -> Sequence[R | CommandRefused]:
+        first, last = batch[0][0], batch[-1][0]
+        entries = []
+        for index, term, time_ms, _, _, data in batch:
+            try:
+                entries.append(Entry(index, term, time_ms, self.machine.decode(data)))
+            except Exception as error:  # as above
+                raise StateMachineFailed(index, f"decode raised {_say(error)}") from error
         try:
             results = self.machine.apply_batch(entries)
-        except Exception as error:  # whatever it is, the state may be half changed
+        except Exception as error:  # as above
             raise StateMachineFailed(first, f"{_say(error)}, applying up to {last}") from error
         if len(results) != len(batch):
             raise StateMachineFailed(
                 first, f"apply_batch returned {len(results)} results for {len(batch)} entries"
             )
         return results
-
-    def _result(self, admitted: _Admitted) -> R | CommandRefused:
-        entry = self._entry(admitted)
-        try:
-            return self.machine.apply(entry)
-        except CommandRefused as refused:
-            return refused
-        except Exception as error:  # as above
-            raise StateMachineFailed(admitted.index, _say(error)) from error
-
-    def _entry(self, admitted: _Admitted) -> Entry[C]:
-        index, term, time_ms, command = admitted
-        try:
-            return Entry(index, term, time_ms, self.machine.decode(command.data))
-        except Exception as error:  # by the user's code
-            raise StateMachineFailed(index, f"decode raised {_say(error)}") from error
-
-    def _keep(self, admitted: _Admitted, result: R | CommandRefused, leads: bool) -> None:
-        data = self._bytes_of(admitted.index, result)
-        command = admitted.command
-        self._agreement.note(admitted.index, data, leads=leads)
-        told: object = result
-        if len(data) > self.machine.result_bytes_max:
-            told = _not_kept(
-                f"has {len(data)} bytes and {self.machine.result_bytes_max} are allowed"
-            )
-            data = NOT_KEPT
-        self.sessions.keep(command.session, command.sequence, data)
-        self._tell(admitted, told)
-
-    def _tell(self, admitted: _Admitted, result: object) -> None:
-        command = admitted.command
-        found = Told(command.kind, command.session, command.sequence, admitted.index, Found(result))
-        self._told(found)
-
-    def _bytes_of(self, index: int, result: R | CommandRefused) -> bytes:
-        if isinstance(result, CommandRefused):
-            return _REFUSED + result.happened.encode()
-        try:
-            return _DONE + self.machine.encode_result(result)
-        except Exception as error:  # by the user's code, or of a type that has no JSON
-            raise StateMachineFailed(
-                index, f"the result {result!r} has no bytes: {_say(error)}"
-            ) from error
 
     # -- states ------------------------------------------------------------------------------------
 
@@ -218,6 +241,7 @@ class Applier(Generic[C, R]):
         except Exception as error:  # by the user's code, or of a later release
             raise StateMachineFailed(index, f"restore raised {_say(error)}") from error
         self.applied, self._time_ms = applied, time_ms
+        self._looked_ms = -1
         self._agreement.began_at(applied)
 
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import enum
 import struct
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from commitlog.files.system import Buffer
@@ -46,34 +47,43 @@ class Item(NamedTuple):
     data: Buffer
 
 
-class Command(NamedTuple):
-    """An entry taken apart."""
-
-    kind: int
-    time_ms: int
-    session: int
-    sequence: int
-    lowest: int
-    data: bytes
+_KINDS = frozenset(map(int, Kind))
 
 
 def pack_entry(item: Item, time_ms: int, session: int, lowest: int) -> bytes:
     """The body of the entry that carries `item`."""
-    head = _HEAD.pack(_MAGIC, _VERSION, item.kind, 0, time_ms, session, item.sequence, lowest)
-    return head + bytes(item.data)
+    return pack_entries([item], time_ms, session, lowest)[0]
 
 
-def open_entry(body: Buffer) -> Command | None:
-    """Take it apart; None for another one's. Raises ValueError for a later version's."""
-    if body[:4] != _MAGIC or len(body) < HEAD_SIZE:
-        return None
-    _, version, kind, _, time_ms, session, sequence, lowest = _HEAD.unpack_from(body)
-    if version != _VERSION or kind not in _KINDS:
-        raise ValueError(
-            f"an entry of version {version} and kind {kind} was written by a later release; "
-            "run that release on this node, too"
-        )
-    return Command(kind, time_ms, session, sequence, lowest, bytes(body[HEAD_SIZE:]))
+def pack_entries(items: Iterable[Item], time_ms: int, session: int, lowest: int) -> list[bytes]:
+    """The bodies of the entries that carry `items`, of one session."""
+    pack = _HEAD.pack
+    return [
+        pack(_MAGIC, _VERSION, kind, 0, time_ms, session, sequence, lowest) + data
+        for kind, sequence, data in items
+    ]
 
 
-_KINDS = frozenset(map(int, Kind))
+Opened = tuple[int, int, Buffer, int, int, int, int, int]
+"""index, term and body of an entry; kind, time_ms, session, sequence and lowest of its head."""
+
+OTHER, LATER = 0, -1
+"""Kinds that are none: of another one's entry, and of one that a later release wrote."""
+
+
+def opened(entries: Iterable[tuple[int, int, Buffer]]) -> Iterator[Opened]:
+    """Takes the heads of entries (index, term, body) apart, in order.
+
+    What is no entry of ours has kind OTHER or LATER, and zeros. The command is `body[HEAD_SIZE:]`.
+    """
+    unpack = _HEAD.unpack_from
+    for index, term, body in entries:
+        if len(body) >= HEAD_SIZE:
+            magic, version, kind, _, time_ms, session, sequence, lowest = unpack(body)
+            if magic == _MAGIC:
+                if version == _VERSION and kind in _KINDS:
+                    yield index, term, body, kind, time_ms, session, sequence, lowest
+                else:
+                    yield index, term, body, LATER, 0, 0, 0, 0
+                continue
+        yield index, term, body, OTHER, 0, 0, 0, 0

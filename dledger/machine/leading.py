@@ -1,6 +1,6 @@
 """The leader's side: commands of this node and of followers become entries of the log.
 
-items ─► in the log or on their way already? ─► stamped with the log's time ─► append_many
+items ─► in the log or on their way already? ─► stamped with the log's time ─► the log
                                                     │ refused: `done`, or a FORWARD_REPLY
                                                     └ committed: the follower is told at once
 """
@@ -8,13 +8,14 @@ items ─► in the log or on their way already? ─► stamped with the log's t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from dledger.core.types import NodeId
-from dledger.errors import DledgerError, NodeFailed, OutcomeUnknown, QueueFull
-from dledger.machine.applier import Applier
-from dledger.machine.entries import HEAD_SIZE, Item, Kind, pack_entry
+from dledger.errors import DledgerError, NodeFailed
+from dledger.machine.applier import Applier, Results
+from dledger.machine.entries import HEAD_SIZE, Item, Kind, pack_entries
+from dledger.machine.refusals import reason_of
 from dledger.runtime.replicated_log import ReplicatedLog
 from dledger.wire.forwards import Forward, ForwardReason, ForwardReply, pack_reply
 
@@ -26,16 +27,24 @@ class Leading:
 
     def __init__(self, log: ReplicatedLog, applier: Applier[Any, Any]) -> None:
         self._log, self._applier = log, applier
-        #: Proposed in this leadership, by (session, sequence), and not known to be refused.
-        self._pending: set[tuple[int, int]] = set()
+        #: Session → sequences proposed in this leadership, and not known to be refused.
+        self._pending: dict[int, set[int]] = {}
 
     def role_changed(self) -> None:
         """Another leadership: the entries of the last one may be lost."""
         self._pending.clear()
 
-    def applied(self, session: int, sequence: int) -> None:
-        """This command needs no filter any more: the table of sessions knows it."""
-        self._pending.discard((session, sequence))
+    def applied(self, session: int, results: Results) -> None:
+        """These commands need no filter any more: the table of sessions knows them."""
+        if session in self._pending:
+            self._over(session, [sequence for sequence, _ in results])
+
+    def _over(self, session: int, sequences: Iterable[int]) -> None:
+        pending = self._pending.get(session)
+        if pending is not None:
+            pending.difference_update(sequences)
+            if not pending:
+                del self._pending[session]
 
     def append(
         self,
@@ -48,28 +57,34 @@ class Leading:
 
         Raises EntryTooLarge, NodeFailed at once.
         """
-        new = [item for item in items if self._is_new(session, item)]
+        new = self._new(session, items)
         if not new:
             return  # its first attempt will be applied, or the leadership ends
         time_ms = self._log.driver.clock.time_ms()
-        future = self._log.append_many([pack_entry(item, time_ms, session, lowest) for item in new])
-        keys = [(session, item.sequence) for item in new if session]
-        self._pending.update(keys)
+        future = self._log.append_at_once(pack_entries(new, time_ms, session, lowest))
+        sequences = [item.sequence for item in new] if session else []
+        if sequences:
+            self._pending.setdefault(session, set()).update(sequences)
 
         def ended(future: asyncio.Future[range]) -> None:
             error = None if future.cancelled() else future.exception()
             if error is not None:
-                self._pending.difference_update(keys)
+                self._over(session, sequences)
                 assert isinstance(error, DledgerError)
             done(error)
 
         self._log.owned.when_done(future, ended)
 
-    def _is_new(self, session: int, item: Item) -> bool:
-        return not session or (
-            (session, item.sequence) not in self._pending
-            and self._applier.sessions.result(session, item.sequence) is None
-        )
+    def _new(self, session: int, items: Sequence[Item]) -> Sequence[Item]:
+        """Those that were not proposed in this leadership, and are not applied."""
+        if not session:
+            return items
+        pending, results = self._pending.get(session, ()), self._applier.sessions.results(session)
+        return [
+            item
+            for item in items
+            if item.sequence not in pending and results.get(item.sequence) is None
+        ]
 
     def take(self, peer: NodeId, forward: Forward) -> None:
         """Propose the commands that a follower hands over."""
@@ -83,7 +98,7 @@ class Leading:
                 return
             try:
                 if error is not None:
-                    refuse(_reason_of(error))
+                    refuse(reason_of(error))
                 else:  # it waits for the result of its own apply
                     self._log.driver.tell_commit(peer)
             except NodeFailed:
@@ -98,9 +113,3 @@ class Leading:
                 refuse(ForwardReason.TOO_LARGE, item.sequence)
                 return
         self.append(forward.session, forward.lowest, items, done)
-
-
-def _reason_of(error: DledgerError) -> ForwardReason:
-    if isinstance(error, OutcomeUnknown):
-        return ForwardReason.MAYBE
-    return ForwardReason.BUSY if isinstance(error, QueueFull) else ForwardReason.NOT_LEADER

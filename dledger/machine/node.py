@@ -35,7 +35,7 @@ from dledger.errors import (
 )
 from dledger.log.log_start import LogStart
 from dledger.machine.agreement import Agreement
-from dledger.machine.applier import Applier, Told
+from dledger.machine.applier import Applier, Results, Told
 from dledger.machine.changes import Changes
 from dledger.machine.entries import HEAD_SIZE, Kind
 from dledger.machine.leading import Leading
@@ -48,7 +48,6 @@ from dledger.replica.request_ids import draw_first_id, numbers_from
 from dledger.runtime.clock import Clock
 from dledger.runtime.complaints import Complaints
 from dledger.runtime.lifetime import Lifetime
-from dledger.runtime.owned import Owned
 from dledger.runtime.parts import Parts
 from dledger.runtime.replicated_log import ReplicatedLog
 from dledger.wire.forwards import Forward, pack_forward, unpack_forward, unpack_reply
@@ -108,9 +107,10 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         self.machine, self.config, self._create = machine, config, create
         self._more = extend or (lambda parts: parts)
         self.log = ReplicatedLog(config, self, files=files, clock=clock, extend=self._extend)
+        self._owned = self.log.owned
         node = NodeId(config.node_id)
         agreement = Agreement(node, machine.compare_every, self._compare)
-        self._applier = Applier(machine, agreement, self._told, self._voters)
+        self._applier = Applier(machine, agreement, self._told, self._results, self._voters)
         self._leading = Leading(self.log, self._applier)
         self._new_number = numbers_from(draw_first_id())
         self._proposer = Proposer(
@@ -125,10 +125,6 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         self.snapshot_error: SnapshotFailed | None = None
         self._sending = Sending(self._proposer, self._owned, lambda: self._failure is None)
         self._complaints = Complaints(_log, self._owned.time)
-
-    @property
-    def _owned(self) -> Owned:
-        return self.log.owned
 
     # -- start and end ------------------------------------------------------------------------
 
@@ -175,10 +171,14 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         command back: it only is not sent again.
         """
         data = self._encode(command)
-        self._check_running()
-        future: asyncio.Future[R] = self._owned.loop.create_future()
-        ends_at = self._ends_at(timeout)
-        self._proposer.propose(Kind.COMMAND, data, ends(future), ends_at, future.cancelled)
+        if self._failure is not None or not self.log.is_open:
+            self._check_running()
+        loop = self._owned.loop
+        future: asyncio.Future[R] = loop.create_future()
+        seconds = self.settings.propose_seconds if timeout is None else timeout
+        self._proposer.propose(
+            Kind.COMMAND, data, ends(future), loop.time() + seconds, future.cancelled
+        )
         self._sending.soon()
         return future
 
@@ -194,12 +194,10 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         """
         self._check_running()
         future: asyncio.Future[R] = self._owned.loop.create_future()
-        self._proposer.again(error, ends(future), self._ends_at(timeout), future.cancelled)
+        seconds = self.settings.propose_seconds if timeout is None else timeout
+        self._proposer.again(error, ends(future), self._now() + seconds, future.cancelled)
         self._sending.soon()
         return future
-
-    def _ends_at(self, timeout: float | None) -> float:
-        return self._now() + (self.settings.propose_seconds if timeout is None else timeout)
 
     def _encode(self, command: C) -> bytes:
         try:
@@ -285,9 +283,7 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
             )
 
     def _apply(self, first: Index, last: Index) -> None:
-        entries = self.log.store.entries(first, last)
-        found = ((e.header.sequence, e.header.epoch, e.body) for e in entries)
-        self._applier.apply(found, leads=self.log.is_leader)
+        self._applier.apply(self.log.store.bodies(first, last), leads=self.log.is_leader)
 
     def role_changed(self, role: Role, term: Term, leader: NodeId | None) -> None:
         """Called by the log."""
@@ -345,10 +341,13 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
             self._owned.run(self._leading.take, peer, forward)
 
     def _told(self, told: Told) -> None:
-        self._leading.applied(told.session, told.sequence)
         self._proposer.told(told)
         if self._proposer.has_queued:
             self._sending.soon()
+
+    def _results(self, session: int, results: Results) -> None:
+        self._leading.applied(session, results)
+        self._proposer.applied(session, results)
 
     def _compare(self, results: bytes) -> None:
         ends_at = self._now() + self.settings.propose_seconds

@@ -32,9 +32,10 @@ from dledger.errors import (
     ProposalTimedOut,
     QueueFull,
 )
-from dledger.machine.applier import Applier, Found, Told
+from dledger.machine.applier import Applier, Found, Results, Told
 from dledger.machine.entries import HEAD_SIZE, Item, Kind
 from dledger.machine.outstanding import Done, LateCommands, Outstanding
+from dledger.machine.refusals import error_of, unknown
 from dledger.machine.sessions import WINDOW
 from dledger.wire.forwards import ITEMS_MAX, Asker, Forward, ForwardReason, ForwardReply
 
@@ -130,7 +131,7 @@ class Proposer:
             raise self._failure
         late = self._late.take(error.late)
         if late is None:
-            raise _unknown("it is late for too long, of another node, or was asked for again")
+            raise unknown("it is late for too long, of another node, or was asked for again")
         one = late.one
         one.done, one.ends_at, one.given_up = done, ends_at, given_up
         if late.found is not None:
@@ -183,22 +184,31 @@ class Proposer:
         self._queued = dict.fromkeys(self._outstanding)
 
     def told(self, told: Told) -> None:
-        """The applier's word on a command, this node's or another's."""
+        """The applier's news of a session, this node's or another's."""
         if told.kind == Kind.OPEN:
             if told.sequence == self._opening:
                 self.session, self._opening = told.index, -1
-            return
-        if told.session != self.session:
-            return
-        if told.result is None:  # the session is gone, and this was not applied in it
+        elif told.session == self.session:  # it is gone, and this was not applied in it
             self._session_ended()
+
+    def applied(self, session: int, results: Results) -> None:
+        """The results of commands, this node's or another's, as they are applied here."""
+        if session != self.session:
             return
-        assert isinstance(told.result, Found)
-        one = self._take(told.sequence)
-        if one is not None:
-            self._finish(one, told.result)
-        else:
-            self._late.told(told.sequence, told.result)
+        outstanding, queued, resting = self._outstanding, self._queued, self._resting
+        for sequence, result in results:
+            one = outstanding.pop(sequence, None)
+            if one is None:
+                self._late.told(sequence, Found(result))
+                continue
+            if queued:
+                queued.pop(sequence, None)
+            if resting:
+                resting.pop(sequence, None)
+            if isinstance(result, DledgerError):  # a CommandRefused
+                one.done(None, result)
+            else:
+                one.done(result, None)
 
     def state_taken(self) -> None:
         """This node has another's state: entries were not applied one by one here."""
@@ -210,7 +220,7 @@ class Proposer:
                 self._finish(one, found)
             elif gone and one.maybe:
                 self._take(sequence)
-                one.done(None, _unknown("its session is gone with a state that this node was sent"))
+                one.done(None, unknown("its session is gone with a state that this node was sent"))
         for late in self._late.waiting():
             found = self._result_of(late.sequence)
             if isinstance(found, Found):
@@ -238,7 +248,7 @@ class Proposer:
                 large = f"a command has {len(one.data)} bytes, more than {sent.leader} allows"
                 one.done(None, EntryTooLarge(f"{large}; send less or raise entry_size_max there"))
         del self._forwards[reply.asker.request_id]
-        error = _error_of(reply.reason, sent.leader)
+        error = error_of(reply.reason, sent.leader)
         self._refused(sent.sequences, error, now)
         if isinstance(error, NoMachine):
             self._end_certain(error)
@@ -279,9 +289,9 @@ class Proposer:
         outstanding, self._outstanding = self._outstanding, {}
         for one in outstanding.values():
             if one.maybe:
-                unknown = _unknown(f"this node stopped meanwhile ({failure})")
-                unknown.__cause__ = failure
-                one.done(None, unknown)
+                error = unknown(f"this node stopped meanwhile ({failure})")
+                error.__cause__ = failure
+                one.done(None, error)
             else:
                 one.done(None, failure)
 
@@ -372,7 +382,7 @@ class Proposer:
             return one.refused or NotLeader(self.leader)
         if one.kind == Kind.COMMAND and self.late_max:
             return ProposalTimedOut(self._late.keep(sequence, one))
-        return _unknown("it was sent to the leader and not applied here in time")
+        return unknown("it was sent to the leader and not applied here in time")
 
     def _take(self, sequence: int) -> Outstanding | None:
         self._queued.pop(sequence, None)
@@ -384,17 +394,3 @@ class Proposer:
             one.done(None, found.result)
         else:
             one.done(found.result, None)
-
-
-def _error_of(reason: ForwardReason, leader: NodeId) -> DledgerError:
-    if reason is ForwardReason.MAYBE:
-        return _unknown(f"{leader} took it and lost the lead")
-    if reason is ForwardReason.BUSY:
-        return QueueFull(f"{leader} has more to replicate than its limit; pause and try again")
-    return NoMachine(leader) if reason is ForwardReason.NO_MACHINE else NotLeader(None)
-
-
-def _unknown(detail: str) -> OutcomeUnknown:
-    return OutcomeUnknown(
-        f"whether a command was applied is not known: {detail}; read the state to see"
-    )

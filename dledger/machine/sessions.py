@@ -20,6 +20,7 @@ from __future__ import annotations
 import enum
 import struct
 from collections import OrderedDict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 #: Each process that proposes has one.
@@ -34,6 +35,7 @@ RESULTS_BYTES_MAX, RESULT_OVERHEAD = 64 << 20, 100
 #: Kept instead of a result that was given up.
 NOT_KEPT = b"\2"
 
+_NONE: Mapping[int, bytes | None] = {}
 _COUNT = struct.Struct(">I")
 _SESSION = struct.Struct(">qqqI")
 _RESULT = struct.Struct(">qI")
@@ -88,7 +90,10 @@ class Sessions:
         self._sessions[session] = Session(0, time_ms)
 
     def expire(self, time_ms: int) -> None:
-        """Let go of those that the rules give up, at the log's time `time_ms`."""
+        """Let go of those that the rules give up, at the log's time `time_ms`.
+
+        Called again at the same time it finds no more, unless one was opened in between.
+        """
         while self._sessions:
             oldest = next(iter(self._sessions.values()))
             is_idle = time_ms - oldest.used_ms > self._idle_ms_max
@@ -137,15 +142,25 @@ class Sessions:
         if not known.lowest <= sequence < known.lowest + WINDOW:
             return Verdict.FORGOTTEN
         known.results[sequence] = None
-        self.results_bytes += _size(None)
+        self.results_bytes += RESULT_OVERHEAD
         return Verdict.APPLY
 
-    def keep(self, session: int, sequence: int, result: bytes) -> None:
-        """The result of an admitted command."""
+    def keep(self, session: int, results: Iterable[tuple[int, bytes]]) -> None:
+        """The results of admitted commands of a session, by sequence."""
         known = self._sessions.get(session)
-        if known is not None and sequence in known.results:
-            self.results_bytes += len(result)
-            known.results[sequence] = result
+        if known is None:
+            return
+        kept, size = known.results, 0
+        for sequence, result in results:
+            if sequence in kept:
+                kept[sequence] = result
+                size += len(result)
+        self.results_bytes += size
+
+    def results(self, session: int) -> Mapping[int, bytes | None]:
+        """All results of a session that are kept, by sequence; none for one that is gone."""
+        known = self._sessions.get(session)
+        return _NONE if known is None else known.results
 
     def result(self, session: int, sequence: int) -> bytes | None:
         """The result of an applied command, while it is kept."""

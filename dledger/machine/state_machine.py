@@ -12,9 +12,9 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
+from dledger.core.value import value
 from dledger.errors import CommandRefused
 from dledger.machine.sessions import RESULTS_BYTES_MAX
 
@@ -23,10 +23,35 @@ R = TypeVar("R")
 
 #: Without spaces, which would be a tenth of a small command. One encoder, as `json.dumps` with
 #: separators makes one for each call, which is half of what a small result takes.
-_to_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+_encode_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
-@dataclass(frozen=True, slots=True)
+_first_json = json.JSONDecoder().raw_decode
+
+
+def _of_json(data: bytes) -> Any:
+    """The value that `_to_json` wrote, or that another writer of JSON did."""
+    text = data.decode()
+    try:
+        found, end = _first_json(text)
+    except json.JSONDecodeError:
+        end = -1
+    return found if end == len(text) else json.loads(text)  # which passes spaces, or says where
+
+
+def _to_json(found: object) -> str:
+    """JSON of any value; what most results are, is made without an encoder."""
+    if found is None:
+        return "null"
+    kind = type(found)
+    if kind is int:
+        return str(found)
+    if kind is bool:
+        return "true" if found else "false"
+    return _encode_json(found)
+
+
+@value
 class Entry(Generic[C]):
     """One committed command.
 
@@ -97,7 +122,7 @@ class ReplicatedStateMachine(ABC, Generic[C, R]):
 
     def decode(self, data: bytes) -> C:
         """The command that `encode` wrote."""
-        return cast(C, json.loads(data))
+        return cast(C, _of_json(data))
 
     def encode_result(self, result: R) -> bytes:
         """A result as bytes: the same on every node for the same result."""
@@ -105,7 +130,7 @@ class ReplicatedStateMachine(ABC, Generic[C, R]):
 
     def decode_result(self, data: bytes) -> R:
         """The result that `encode_result` wrote; asked only of a node that was sent a state."""
-        return cast(R, json.loads(data))
+        return cast(R, _of_json(data))
 
 
 def has_snapshots(machine: ReplicatedStateMachine[Any, Any]) -> bool:

@@ -175,6 +175,12 @@ class ReplicatedLog(Lifetime):
         self._tagging.flush()
         return self._turn.append_many(bodies)
 
+    def append_at_once(self, bodies: Sequence[Buffer]) -> asyncio.Future[range]:
+        """As `append_many`, in this turn of the loop: for a caller that has collected a turn's."""
+        found = self.append_many(bodies)
+        self._turn.flush()
+        return found
+
     def propose(self, proposal: Proposal) -> None:
         """The lowest door: written when this returns, `proposal.done` is called when it is decided.
 
@@ -384,14 +390,11 @@ class ReplicatedLog(Lifetime):
 
     def _fail(self, failure: NodeFailed) -> None:
         self.is_open = False
-        if self._failure is None:
-            self._failure = failure
-        self._tagging.fail(self._failure)
-        waiting, self._waiting = self._waiting, []
-        for _, _, done in waiting:
+        self._failure = failure = self._failure or failure
+        self._tagging.fail(failure)
+        ends: list[asyncio.Future[None] | asyncio.Future[str]] = [one[2] for one in self._waiting]
+        ends += self._leader_waiting
+        self._waiting, self._leader_waiting = [], []
+        for done in ends:
             if not done.done():
-                done.set_exception(self._failure)
-        leader_waiting, self._leader_waiting = self._leader_waiting, []
-        for wanted in leader_waiting:
-            if not wanted.done():
-                wanted.set_exception(self._failure)
+                done.set_exception(failure)

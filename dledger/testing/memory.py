@@ -218,6 +218,11 @@ class MemoryLog:
         for index in range(first, last + 1):
             yield self.entry(Index(index))
 
+    def bodies(self, first: Index, last: Index) -> Iterator[tuple[int, int, Buffer]]:
+        """As `LogStore.bodies`."""
+        for header, body in self.entries(first, last):
+            yield header.sequence, header.epoch, body
+
     def position_of(self, index: Index) -> int:
         """As `LogStore.position_of`. Raises IndexError outside the log."""
         if index == len(self._records):

@@ -22,7 +22,8 @@ import pytest
 
 from cluster.client import Client
 from commitlog.records.message_layout import body_crc
-from tests.dledger.runtime.group import Group
+from dledger import Entry, RaftConfig, ReplicatedNode, ReplicatedStateMachine
+from tests.dledger.runtime.group import PORT, Group
 
 from .conftest import MakeBrokers
 from .test_our_client import serving
@@ -142,6 +143,32 @@ async def test_an_embedded_append(tmp_path: Path, new_address: Callable[[], str]
     finally:
         await group.close()
     check("append", calls)
+
+
+class Summed(ReplicatedStateMachine[int, int]):
+    """A sum of numbers, whose value each command gets."""
+
+    value = 0
+
+    def apply(self, entry: Entry[int]) -> int:
+        self.value += entry.command
+        return self.value
+
+
+async def test_an_embedded_command(tmp_path: Path, new_address: Callable[[], str]) -> None:
+    """`propose` of a state machine with its result, on one node."""
+    config = RaftConfig(
+        "n0",
+        {"n0": (new_address(), PORT)},
+        tmp_path / "n0",
+        cluster_id="counted",
+        data_file_size=4 << 20,
+        index_file_size=640_000,
+        entry_size_max=1 << 20,
+    )
+    async with ReplicatedNode(config, Summed(), create=True) as node:
+        calls = await least(lambda: asyncio.gather(*(node.propose(1) for _ in range(COUNT))))
+    check("command", calls)
 
 
 def test_growth_is_noticed() -> None:

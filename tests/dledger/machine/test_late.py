@@ -19,7 +19,7 @@ from dledger import (
 )
 from dledger.core.types import NodeId
 from dledger.machine.agreement import Agreement
-from dledger.machine.applier import Applier, Found, Told
+from dledger.machine.applier import Applier, Found, Results, Told
 from dledger.machine.entries import Item, Kind, pack_entry
 from dledger.machine.outstanding import LateCommands, Outstanding
 from dledger.machine.proposer import Proposer
@@ -95,12 +95,15 @@ class Alone:
         self.ended: list[object] = []
         self._number = 0
         agreement = Agreement(NodeId("n"), 0, lambda _: None)
-        self.applier = Applier(Adder(), agreement, self._told, lambda: ("n",))
+        self.applier = Applier(Adder(), agreement, self._told, self._applied, lambda: ("n",))
         self.proposer = Proposer(NodeId("n"), 1, self.applier, self, 1.0, late_max=2)
         self.proposer.led_by(NodeId("n"))
 
     def _told(self, told: Told) -> None:
         self.proposer.told(told)
+
+    def _applied(self, session: int, results: Results) -> None:
+        self.proposer.applied(session, results)
 
     def append(self, session: int, lowest: int, items: Any, done: Any) -> None:
         self.frames.append((session, lowest, list(items)))

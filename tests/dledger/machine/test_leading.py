@@ -32,7 +32,7 @@ class Log:
             transport=SimpleNamespace(forward=lambda _, frame: self.replies.append(frame)),
         )
 
-    def append_many(self, entries: list[bytes]) -> asyncio.Future[range]:
+    def append_at_once(self, entries: list[bytes]) -> asyncio.Future[range]:
         return self.appended
 
     def when_done(self, future: asyncio.Future[range], call: Any) -> None:
@@ -43,7 +43,7 @@ class Log:
 async def test_the_follower_is_told_how_its_command_ended(commits: bool) -> None:
     """Committed: the commit, for it reads the result of its own apply. Refused: why."""
     log: Any = Log()
-    applier: Any = SimpleNamespace(sessions=SimpleNamespace(result=lambda *_: None))
+    applier: Any = SimpleNamespace(sessions=SimpleNamespace(results=lambda _: {}))
     leading = Leading(log, applier)
     leading.take(NodeId("n2"), Forward(Asker(1, 7), 3, 1, [Item(Kind.COMMAND, 1, b"x")]))
     assert (log.told, log.replies) == ([], [])

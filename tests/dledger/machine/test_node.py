@@ -129,7 +129,7 @@ async def test_what_is_repeated_is_applied_once(
     group: Adders = make_group()
     await group.start()
     node, leader = await group.follower(), await group.leader()
-    monkeypatch.setattr(type(leader._leading), "_is_new", lambda *_: True)
+    monkeypatch.setattr(type(leader._leading), "_new", lambda _, session, items: items)
     transport = node.log.driver.transport
     send = transport.forward
     monkeypatch.setattr(transport, "forward", lambda *a: send(*a) and send(*a) and send(*a))

@@ -19,7 +19,7 @@ from dledger import (
     ResultNotKept,
 )
 from dledger.machine.agreement import Agreement
-from dledger.machine.applier import Applier, Found, Told
+from dledger.machine.applier import Applier, Found, Results
 from dledger.machine.entries import Item, Kind, pack_entry
 from dledger.machine.sessions import NOT_KEPT, RESULT_OVERHEAD, Sessions, Verdict
 from dledger.wire.forwards import (
@@ -58,8 +58,12 @@ class Repeater(ReplicatedStateMachine[int, str]):
         self.applied = int(state)
 
 
-def make_applier(told: list[Told]) -> Applier[int, str]:
-    return Applier(Repeater(), Agreement("n", 0, lambda _: None), told.append, lambda: ("n",))
+def make_applier(told: list[object]) -> Applier[int, str]:
+    def applied(session: int, results: Results) -> None:
+        told.extend((session, sequence, repr(result)) for sequence, result in results)
+
+    agreement = Agreement("n", 0, lambda _: None)
+    return Applier(Repeater(), agreement, told.append, applied, lambda: ("n",))
 
 
 def history(seed: int, count: int = 1500) -> Iterator[tuple[int, int, bytes]]:
@@ -81,7 +85,7 @@ def history(seed: int, count: int = 1500) -> Iterator[tuple[int, int, bytes]]:
 def test_batches_make_no_difference_to_what_is_kept() -> None:
     """One takes entries singly, one in drawn pieces, one is restored again and again."""
     entries = list(history(3))
-    told: list[list[Told]] = [[], [], []]
+    told: list[list[object]] = [[], [], []]
     single, pieces, restored = (make_applier(into) for into in told)
     draw = random.Random(4)
     at, given_up = 0, False
@@ -102,6 +106,7 @@ def test_batches_make_no_difference_to_what_is_kept() -> None:
         at = end
     assert given_up, "the history is too small for its bounds"
     assert repr(told[0]) == repr(told[1]) == repr(told[2])
+    assert len(told[0]) > 1000, "each command that is applied is told"
     assert single.sessions.results_bytes < 20_000 + 64 * 1100
 
 
@@ -125,7 +130,13 @@ def test_the_logs_time_does_not_go_back_behind_a_restored_state() -> None:
         return index, 1, pack_entry(item, time_ms, 0, 1)
 
     whole, restored = (
-        Applier(Times(), Agreement("n", 0, lambda _: None), lambda _: None, lambda: ("n",))
+        Applier(
+            Times(),
+            Agreement("n", 0, lambda _: None),
+            lambda _: None,
+            lambda *_: None,
+            lambda: ("n",),
+        )
         for _ in range(2)
     )
     opened = 0, 1, pack_entry(Item(Kind.OPEN, 0, b""), 1000, 0, 0)
@@ -142,18 +153,18 @@ def test_results_go_before_sessions_and_the_idle_first() -> None:
         sessions.open(session, 0)
         for sequence in (1, 2):
             assert sessions.admit(session, sequence, 1, 0) is Verdict.APPLY
-            sessions.keep(session, sequence, b"r" * 300)
+            sessions.keep(session, [(sequence, b"r" * 300)])
     sessions.shrink()
     assert sessions.result(1, 1) == b"r" * 300
     sessions.admit(2, 3, 1, 0)
-    sessions.keep(2, 3, b"r" * 500)
+    sessions.keep(2, [(3, b"r" * 500)])
     sessions.shrink()
     assert [sessions.result(1, at) for at in (1, 2)] == [NOT_KEPT] * 2
     assert sessions.result(2, 3) == b"r" * 500
     assert sessions.admit(1, 1, 1, 0) is Verdict.DUPLICATE, "that it was applied stays known"
     for sequence in range(4, 20):
         sessions.admit(2, sequence, 1, 0)
-        sessions.keep(2, sequence, b"r")
+        sessions.keep(2, [(sequence, b"r")])
     sessions.shrink()
     assert 1 not in sessions
     assert sessions.admit(1, 1, 1, 0) is Verdict.NO_SESSION
