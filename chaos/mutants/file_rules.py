@@ -43,9 +43,8 @@ FILES = (
         (
             Patch(
                 "commitlog.files.system",
-                "        os.rename(temporary, path)\n        self.sync_dir(path.parent)\n"
-                "        if folder",
-                "        os.rename(temporary, path)\n        if folder",
+                "        for changed in dict.fromkeys((path.parent, folder)):\n",
+                "        for changed in {folder} - {path.parent}:\n",
             ),
         ),
         tests=(_POWER + "test_what_is_written_whole_keeps_its_name",),

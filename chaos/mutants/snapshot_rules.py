@@ -10,6 +10,7 @@ _CORE = "tests/dledger/core/test_snapshots.py::"
 _PROGRESS = "tests/dledger/core/test_progress.py::"
 _REPLICA = "tests/dledger/snapshots/test_snapshots.py::"
 _NEED = "tests/dledger/repair/test_state_for_damage.py::"
+_FILES = "tests/dledger/snapshots/test_snapshot_files.py::"
 _RESUMED = (
     "tests/dledger/snapshots/test_resumed_join.py::test_power_cuts_at_every_chunk_of_a_small_log"
 )
@@ -27,7 +28,7 @@ SNAPSHOTS = (
         ("R15",),
         _one(
             "dledger.snapshots.prefix",
-            "        self.folder.load(start)\n        task",
+            "        self.folder.prove(start)\n        task",
             "        task",
         ),
         tests=(_REPLICA + "test_nothing_is_deleted_without_the_state_that_it_led_to",),
@@ -199,10 +200,26 @@ SNAPSHOTS = (
     Mutant(
         "a-rotten-snapshot-is-taken",
         ("D7",),
-        _one(
-            "dledger.snapshots.snapshot_files", "right = crc32(state) == wanted.crc", "right = True"
-        ),
+        _one("dledger.snapshots.snapshot_files", "right = crc == wanted.crc", "right = True"),
         tests=(_REPLICA + "test_rot_on_the_way_is_found_and_the_snapshot_begun_again",),
+    ),
+    Mutant(
+        "a-state-that-was-not-right-is-sent-again-unread",
+        ("D7",),
+        _one("dledger.snapshots.prefix", "            self.folder.doubt(start.position)\n", ""),
+        tests=(_FILES + "test_a_state_that_a_peer_asks_for_anew_is_read_before_it_is_sent_again",),
+    ),
+    Mutant(
+        "a-state-is-held-proven-when-it-is-saved-anew",
+        ("D7",),
+        _one(
+            "dledger.snapshots.snapshot_files",
+            "        self._proven.pop(start.position, None)\n        self._write(",
+            "        self._write(",
+        ),
+        tests=(
+            _FILES + "test_what_was_proven_once_is_read_again_when_it_may_have_changed[saved anew]",
+        ),
     ),
     Mutant(
         "a-killed-receiver-begins-again",

@@ -23,6 +23,7 @@ from pathlib import Path
 from random import Random
 
 from chaos.sim.names import Inode, NameChange, Names, parent
+from commitlog.files.content import Content, size_of, write_parts
 from commitlog.files.disk_usage import DiskUsage
 from commitlog.files.system import Buffer
 
@@ -304,13 +305,12 @@ class SimDisk:
             self.sync_dir(staging)
         return SimFile(self, path, inode, writable=True)
 
-    def write_atomic(self, path: Path, data: bytes, *, staging: Path | None = None) -> None:
+    def write_atomic(self, path: Path, data: Content, *, staging: Path | None = None) -> None:
         """As `FileSystem.write_atomic`; each step may meet a fault. Raises ENOSPC, EFBIG, EIO."""
-        home = path.parent
-        folder = staging or home
+        home, folder = path.parent, staging or path.parent
         temporary = folder / f"{path.name}.tmp"
-        inode = self._new_file(str(temporary), len(data))
-        SimFile(self, temporary, inode, writable=True).pwrite(data, 0)
+        inode = self._new_file(str(temporary), size_of(data))
+        write_parts(SimFile(self, temporary, inode, writable=True).pwrite, data)
         self.sync_inode(inode, str(temporary))
         self.rename(temporary, path)
         self.sync_dir(home)

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 from chaos.testing.process import Applied, MachineNode, apply_bytes
 from chaos.testing.subject import Subject
 from dledger.errors import CommandRefused, DledgerError, Outcome
-from dledger.machine.state_machine import Entry, ReplicatedStateMachine
+from dledger.machine.state_machine import Entry, ReplicatedStateMachine, bytes_of
 
 
 class MachineViolation(AssertionError):
@@ -195,5 +195,4 @@ def _ended(
 
 def state_of(machine: ReplicatedStateMachine[Any, Any]) -> bytes:
     """Its snapshot, as bytes."""
-    state = machine.snapshot()
-    return state if isinstance(state, bytes) else state()
+    return bytes_of(machine.snapshot())

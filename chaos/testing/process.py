@@ -26,7 +26,7 @@ from dledger.machine.entries import Item, Kind
 from dledger.machine.leading import Leading
 from dledger.machine.node import Consistency
 from dledger.machine.proposer import Proposer
-from dledger.machine.state_machine import Entry, ReplicatedStateMachine
+from dledger.machine.state_machine import Entry, ReplicatedStateMachine, State, bytes_of
 from dledger.replica.envelope import STAMP_AT, noop_body
 from dledger.replica.ports import Proposal
 from dledger.wire.forwards import Forward, pack_forward, unpack_forward, unpack_reply
@@ -58,11 +58,11 @@ class Kept(NamedTuple):
 
     index: int  # type: ignore[assignment]  # hides tuple.index
     head: bytes
-    state: bytes | Callable[[], bytes]
+    state: State | Callable[[], State]
 
     def data(self) -> bytes:
         """As a file has it."""
-        return self.head + (self.state if isinstance(self.state, bytes) else self.state())
+        return self.head + bytes_of(self.state)
 
 
 class NotedMachine(ReplicatedStateMachine[bytes, bytes]):
@@ -78,7 +78,7 @@ class NotedMachine(ReplicatedStateMachine[bytes, bytes]):
         self.applied.append(Applied(entry.index, entry.time_ms, entry.command, result))
         return result
 
-    def snapshot(self) -> bytes | Callable[[], bytes]:
+    def snapshot(self) -> State | Callable[[], State]:
         """As the user's."""
         return self.plain.snapshot()
 

@@ -31,6 +31,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from commitlog.files.content import Content, write_parts
 from commitlog.files.disk_usage import DiskUsage, usage_of
 from commitlog.files.held_locks import HeldLock, is_held
 
@@ -126,8 +127,8 @@ class FileSystem(Protocol):
         """
         ...
 
-    def write_atomic(self, path: Path, data: bytes, *, staging: Path | None = None) -> None:
-        """Replace the content of `path` so that a crash leaves the old or the new, whole."""
+    def write_atomic(self, path: Path, data: Content, *, staging: Path | None = None) -> None:
+        """Replace the file's content (content.py) so that a crash leaves the old or the new."""
         ...
 
     def read(self, path: Path) -> bytes:
@@ -331,20 +332,19 @@ class OsFileSystem:
             raise
         return OsFile(path, fd, size, allocated)
 
-    def write_atomic(self, path: Path, data: bytes, *, staging: Path | None = None) -> None:
+    def write_atomic(self, path: Path, data: Content, *, staging: Path | None = None) -> None:
         """As `FileSystem.write_atomic`: temporary file, fsync, rename, sync of both folders."""
         folder = staging or path.parent
         temporary = folder / f"{path.name}.tmp"
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
-            OsFile(temporary, fd, 0).pwrite(data, 0)
+            write_parts(OsFile(temporary, fd, 0).pwrite, data)
             os.fsync(fd)
         finally:
             os.close(fd)
         os.rename(temporary, path)
-        self.sync_dir(path.parent)
-        if folder != path.parent:
-            self.sync_dir(folder)
+        for changed in dict.fromkeys((path.parent, folder)):
+            self.sync_dir(changed)
 
     def read(self, path: Path) -> bytes:
         """As `FileSystem.read`."""

@@ -185,7 +185,7 @@ class LogStore(Protocol):
         ...
 
     def bodies(self, first: Index, last: Index) -> Iterator[tuple[int, int, Buffer]]:
-        """Index, term and body of the same, for those who want no more of an entry."""
+        """Index, term and body of the same entries, without a header object for each."""
         ...
 
     def position_of(self, index: Index) -> int:

@@ -64,8 +64,8 @@ class Applier(Generic[C, R]):
         applied: Callable[[int, Results], None],
         voters: Callable[[], Collection[str]],
     ) -> None:
-        """`applied(session, results)`: of all commands, in order; `told`: of what was not applied,
-        and of sessions; `voters`: the group as it is.
+        """`applied(session, results)`: called for all commands, in order; `told`: for commands
+        that were not applied, and for sessions; `voters`: the group as it is.
         """
         self.machine = machine
         self.sessions = Sessions(results_bytes_max=machine.results_bytes_max)
@@ -125,7 +125,7 @@ class Applier(Generic[C, R]):
             )
 
     def _compare(self, session: int, sequence: int, data: bytes) -> None:
-        """A node has published what its results were."""
+        """A node has published its results of a window."""
         self.sessions.keep(session, [(sequence, _DONE)])
         self._applied(session, [(sequence, None)])
         self._agreement.published(data, self._voters())

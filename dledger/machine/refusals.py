@@ -15,7 +15,7 @@ def reason_of(error: DledgerError) -> ForwardReason:
 
 
 def error_of(reason: ForwardReason, leader: NodeId) -> DledgerError:
-    """What it means where the commands were proposed."""
+    """The error of the commands, where they were proposed."""
     if reason is ForwardReason.MAYBE:
         return unknown(f"{leader} took it and lost the lead")
     if reason is ForwardReason.BUSY:
@@ -24,7 +24,7 @@ def error_of(reason: ForwardReason, leader: NodeId) -> DledgerError:
 
 
 def unknown(detail: str) -> OutcomeUnknown:
-    """A command that may have been applied, and why nobody can tell."""
+    """The error of a command that may have been applied; `detail` says why that is not known."""
     return OutcomeUnknown(
         f"whether a command was applied is not known: {detail}; read the state to see"
     )

@@ -17,11 +17,13 @@ from collections.abc import Callable
 from typing import Any
 
 from commitlog.errors import StoreDamaged
+from commitlog.files.content import size_of
 from dledger.core.types import Index
 from dledger.errors import SnapshotFailed
 from dledger.log.file_log import FileLog
 from dledger.log.log_start import LogStart
 from dledger.machine.applier import Applier
+from dledger.machine.state_machine import State
 from dledger.runtime.owned import Owned
 from dledger.snapshots.snapshot_files import STATE_BYTES_MAX, SnapshotFolder
 
@@ -108,13 +110,15 @@ class Saving:
         self._writing = self._owned.create_task(self._write(start, head, state))
 
     async def _write(
-        self, start: LogStart, head: bytes, state: bytes | Callable[[], bytes]
+        self, start: LogStart, head: bytes, state: State | Callable[[], State]
     ) -> None:
         def write() -> None:
-            data = head + (state if isinstance(state, bytes) else state())
-            if len(data) > STATE_BYTES_MAX:
-                raise ValueError(f"it has {len(data)} bytes and {STATE_BYTES_MAX} are allowed")
-            self._folder.save(start, data)
+            found = state() if callable(state) else state
+            parts = [head, found] if isinstance(found, bytes) else [head, *found]
+            if (size := size_of(parts)) > STATE_BYTES_MAX:
+                raise ValueError(f"it has {size} bytes and {STATE_BYTES_MAX} are allowed")
+            self._folder.save(start, parts)
+            self._folder.prove(start)  # here: the log's thread, which deletes, has no time for it
 
         try:
             await asyncio.to_thread(write)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from dledger.core.value import value
@@ -26,6 +26,8 @@ R = TypeVar("R")
 _encode_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
+#: A state as bytes: all of them, or parts of some KiB to MiB that follow each other.
+State = bytes | Iterable[bytes]
 _first_json = json.JSONDecoder().raw_decode
 
 
@@ -40,7 +42,7 @@ def _of_json(data: bytes) -> Any:
 
 
 def _to_json(found: object) -> str:
-    """JSON of any value; what most results are, is made without an encoder."""
+    """JSON of any value; numbers, truth values and None are written without an encoder."""
     if found is None:
         return "null"
     kind = type(found)
@@ -103,12 +105,13 @@ class ReplicatedStateMachine(ABC, Generic[C, R]):
                 results.append(refused)
         return results
 
-    def snapshot(self) -> bytes | Callable[[], bytes]:
+    def snapshot(self) -> State | Callable[[], State]:
         """The whole state, from which `restore` makes it anew on any node.
 
-        As bytes; or, so that commands need not wait while a large state is encoded, as a function
-        that returns them: it is called in a thread, and must not see later changes. Without
-        override the log keeps every entry.
+        As bytes, or as parts of them in order, which a large state had better be: nothing is joined
+        then. Or, so that commands need not wait while it is encoded, as a function that returns
+        either: it is called in a thread, and must not see later changes. Without override the log
+        keeps every entry.
         """
         raise NotImplementedError
 
@@ -131,6 +134,12 @@ class ReplicatedStateMachine(ABC, Generic[C, R]):
     def decode_result(self, data: bytes) -> R:
         """The result that `encode_result` wrote; asked only of a node that was sent a state."""
         return cast(R, _of_json(data))
+
+
+def bytes_of(state: State | Callable[[], State]) -> bytes:
+    """What `snapshot` returned, as bytes: for those who have the time to join a large one."""
+    found = state() if callable(state) else state
+    return found if isinstance(found, bytes) else b"".join(found)
 
 
 def has_snapshots(machine: ReplicatedStateMachine[Any, Any]) -> bool:

@@ -28,8 +28,6 @@ from dledger.snapshots.snapshot_files import (
     Snapshot,
     SnapshotFolder,
     is_possible,
-    part_of,
-    snapshot_of,
 )
 
 #: Kinds of disk work that end here.
@@ -72,7 +70,8 @@ class Prefix:
 
     def __init__(self, log: FileLog, folder: SnapshotFolder, restore: Restore) -> None:
         self._log, self.folder, self._restore = log, folder, restore
-        self._loaded: tuple[LogStart, bytes, Snapshot] | None = None
+        #: Peers that were sent the whole state at a position, and did not ask for it again.
+        self._sent: set[tuple[NodeId, int]] = set()
         self._taken: LogStart | None = None
         self._going = 0  # states below this position are just being deleted
         if log.start is not None:  # the process may have died between its files and their states
@@ -103,7 +102,7 @@ class Prefix:
         return self._begin(self._log.start_at(position, text))
 
     def _begin(self, start: LogStart) -> SyncTask | None:
-        self.folder.load(start)
+        self.folder.prove(start)
         task = self._log.begin_trim(start)
         if task is None:
             return None
@@ -136,13 +135,16 @@ class Prefix:
         start = self._log.start
         if start is None or start.anchor != effect.anchor or start.position < self._going:
             return None
-        if self._loaded is None or self._loaded[0] != start:
-            state = self.folder.load(start)
-            self._loaded = (start, state, snapshot_of(start, state))
-        _, state, snapshot = self._loaded
-        part = part_of(state, snapshot, effect.offset, effect.size_max)
+        sent = effect.to, start.position
+        if (
+            effect.offset == 0 and sent in self._sent
+        ):  # to that peer it was not right, or it is lost
+            self._sent.discard(sent)
+            self.folder.doubt(start.position)
+        part = self.folder.part(start, effect.offset, effect.size_max)
+        snapshot = part.snapshot
         if part.offset + len(part.data) == snapshot.size:
-            self._loaded = None  # nobody may ask for it again in a long time
+            self._sent.add(sent)
         return SnapshotChunk(
             sender,
             effect.term,

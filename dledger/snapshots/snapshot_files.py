@@ -23,22 +23,27 @@ become one file, and go.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
 from commitlog.errors import StoreDamaged
-from commitlog.files.system import Buffer, FileSystem
+from commitlog.files.content import Content
+from commitlog.files.system import Buffer, File, FileSystem
 from commitlog.records.checksum import crc32
 from dledger.log.log_start import LogStart
 
 FOLDER = "snapshots"
-#: Of one state. Topics, groups and 10,000 producers take a few MB; bounds a hostile peer.
-STATE_BYTES_MAX = 1 << 30
+#: Of one state. A broker's takes a few MB, an embedded machine's may be large; bounds a hostile
+#: peer.
+STATE_BYTES_MAX = 4 << 30
 
 _HEAD = struct.Struct(">4sIqqIIqq")
 _CRC = struct.Struct(">I")
 _DATA_AT = _HEAD.size + _CRC.size
 _MAGIC, _VERSION = b"DLSS", 1
+_PIECE = 1 << 20  # bytes that are read at once to prove a state
 _DIGITS = 20  # of an address in a name
 assert _DATA_AT == 52
 
@@ -61,9 +66,22 @@ class Part(NamedTuple):
     data: bytes
 
 
-def snapshot_of(start: LogStart, state: bytes) -> Snapshot:
-    """Anchor of `start`, with size and crc32 of the `state` that entries up to it led to."""
-    return Snapshot(start.term, start.index, start.chain_crc, crc32(state), len(state))
+class _Receiving(NamedTuple):
+    """A state that a leader is sending: how many bytes are here, in which files, their checksum."""
+
+    position: int
+    wanted: Snapshot
+    have: int
+    names: list[str]
+    crc: int
+
+
+def snapshot_of(start: LogStart, parts: Sequence[Buffer]) -> Snapshot:
+    """Anchor of `start`, with size and crc32 of the state that entries up to it led to."""
+    crc = 0
+    for part in parts:
+        crc = crc32(part, crc)
+    return Snapshot(start.term, start.index, start.chain_crc, crc, sum(map(len, parts)))
 
 
 class SnapshotFolder:
@@ -72,10 +90,15 @@ class SnapshotFolder:
     def __init__(self, files: FileSystem, folder: Path) -> None:
         self._files, self._folder = files, folder / FOLDER
         self._staging = folder / "staging"
+        self._receiving: _Receiving | None = None
+        #: Positions of states that were read and found right in this process.
+        self._proven: dict[int, Snapshot] = {}
 
-    def save(self, start: LogStart, state: bytes) -> None:
-        """Durable when this returns. Raises OSError."""
-        self._write(_name(start.position), Part(snapshot_of(start, state), 0, state))
+    def save(self, start: LogStart, state: Content) -> None:
+        """Durable when this returns. `state`: whole, or parts in order. Raises OSError."""
+        parts = [state] if isinstance(state, bytes) else state
+        self._proven.pop(start.position, None)
+        self._write(_name(start.position), snapshot_of(start, parts), 0, parts)
 
     def positions(self) -> list[int]:
         """Beginnings of log files with a state here, ascending addresses."""
@@ -85,17 +108,49 @@ class SnapshotFolder:
         """The state where the log begins. Raises StoreDamaged when it is missing or damaged."""
         name = _name(start.position)
         part = self._read(name)
-        if part is None or part.offset or part.snapshot != snapshot_of(start, part.data):
-            raise StoreDamaged(
-                "the state that deleted entries led to is missing or damaged; rebuild this replica "
-                "from its peers",
-                path=str(self._folder / name),
-                position=0,
-            )
+        self._proven.pop(start.position, None)
+        if part is None or part.offset or part.snapshot != snapshot_of(start, [part.data]):
+            raise _damaged(self._folder / name)
+        self._proven[start.position] = part.snapshot
         return part.data
+
+    def prove(self, start: LogStart) -> Snapshot:
+        """Raises StoreDamaged as `load`. Reads the state once in a process, later its head alone:
+        a large one takes seconds, which the log's thread has not.
+        """
+        path = self._folder / _name(start.position)
+        if not self._files.exists(path):
+            raise _damaged(path)
+        with closing(self._files.open(path, writable=False)) as file:
+            head = file.pread(_DATA_AT, 0)
+            snapshot = _whole(head, file.size)
+            if snapshot is None or snapshot[:3] != (start.term, start.index, start.chain_crc):
+                raise _damaged(path)
+            if self._proven.get(start.position) != snapshot:
+                if not _is_right(file, head, snapshot):
+                    raise _damaged(path)
+                self._proven[start.position] = snapshot
+        return snapshot
+
+    def part(self, start: LogStart, offset: int, size_max: int) -> Part:
+        """At most `size_max` bytes of a state from `offset` on. Raises StoreDamaged."""
+        snapshot = self.prove(start)
+        path = self._folder / _name(start.position)
+        size = min(size_max, snapshot.size - offset)
+        with closing(self._files.open(path, writable=False)) as file:
+            data = file.pread(size, _DATA_AT + offset)
+        if len(data) != size:
+            raise _damaged(path)
+        return Part(snapshot, offset, data)
+
+    def doubt(self, position: int) -> None:
+        """A peer found this state wrong: it is read before it is sent again."""
+        self._proven.pop(position, None)
 
     def drop_before(self, position: int) -> None:
         """Remove states where no log file begins any more, and parts of them. Raises OSError."""
+        for proven in [proven for proven in self._proven if proven < position]:
+            del self._proven[proven]
         names = [name for name in self._names() if int(name[:_DIGITS]) < position]
         for name in names:
             self._files.remove(self._folder / name)
@@ -110,41 +165,53 @@ class SnapshotFolder:
         Parts of another snapshot go; so do all of one whose checksum is wrong in the end. Raises
         OSError.
         """
-        wanted, parts = part.snapshot, self._parts(position, part.snapshot)
-        whole = self._read(_name(position))
-        if whole is not None and whole.snapshot == wanted:
-            return wanted.size, True
-        have = sum(len(known.data) for known in parts)
+        wanted = part.snapshot
+        now = self._receiving
+        if now is None or now[:2] != (position, wanted):
+            whole = self._read(_name(position))
+            if whole is not None and whole.snapshot == wanted:
+                return wanted.size, True
+            now = self._parts(position, wanted)
+        have, names, crc = now.have, now.names, now.crc
         if part.data and part.offset == have and have + len(part.data) <= wanted.size:
-            self._write(f"{_name(position)}.{have:020}", part)
-            parts.append(part)
-            have += len(part.data)
+            name = f"{_name(position)}.{have:020}"
+            self._write(name, wanted, have, [part.data])
+            have, names, crc = have + len(part.data), [*names, name], crc32(part.data, crc)
+        self._receiving = _Receiving(position, wanted, have, names, crc)
         if have < wanted.size:
             return have, False
-        state = b"".join(known.data for known in parts)
-        right = crc32(state) == wanted.crc
+        self._receiving = None
+        right = crc == wanted.crc
         if right:
-            self._write(_name(position), Part(wanted, 0, state))
+            self._join(position, wanted, names)
         self._drop_parts()
         return (have, True) if right else (0, False)
 
-    def _parts(self, position: int, wanted: Snapshot) -> list[Part]:
+    def _join(self, position: int, wanted: Snapshot, names: Sequence[str]) -> None:
+        """All parts become one file."""
+        read = [self._read(name) for name in names]
+        parts = [part.data for part in read if part is not None]
+        self._proven.pop(position, None)
+        self._write(_name(position), wanted, 0, parts)
+
+    def _parts(self, position: int, wanted: Snapshot) -> _Receiving:
         """The parts that are here, in order from the beginning; others are removed."""
-        found: list[Part] = []
+        names: list[str] = []
+        behind = crc = 0
         for name in self._names():
             if name.isdigit():
                 continue
             part = self._read(name)
-            behind = sum(len(known.data) for known in found)
             if (
                 int(name[:_DIGITS]) == position
                 and part is not None
                 and part[:2] == (wanted, behind)
             ):
-                found.append(part)
+                names.append(name)
+                behind, crc = behind + len(part.data), crc32(part.data, crc)
             else:
                 self._files.remove(self._folder / name)
-        return found
+        return _Receiving(position, wanted, behind, names, crc)
 
     def _drop_parts(self) -> None:
         for name in self._names():
@@ -158,38 +225,69 @@ class SnapshotFolder:
         """Names of our own files; other files in the folder are left alone."""
         return [name for name in self._files.list(self._folder) if name[:_DIGITS].isdigit()]
 
-    def _write(self, name: str, part: Part) -> None:
+    def _write(self, name: str, of: Snapshot, offset: int, parts: Sequence[Buffer]) -> None:
         self._files.make_dirs(self._folder)
-        term, index, chain_crc, crc, size = part.snapshot
-        head = _HEAD.pack(_MAGIC, _VERSION, term, index, chain_crc, crc, size, part.offset)
-        data = head + _CRC.pack(crc32(part.data, crc32(head))) + part.data
-        self._files.write_atomic(self._folder / name, data, staging=self._staging)
+        head = _HEAD.pack(_MAGIC, _VERSION, *of, offset)
+        crc = crc32(head)
+        for part in parts:
+            crc = crc32(part, crc)
+        content = [head + _CRC.pack(crc), *parts]
+        self._files.write_atomic(self._folder / name, content, staging=self._staging)
 
     def _read(self, name: str) -> Part | None:
         """None: missing or damaged."""
         path = self._folder / name
         if not self._files.exists(path):
             return None
-        data = self._files.read(path)
-        if len(data) < _DATA_AT:
+        with closing(self._files.open(path, writable=False)) as file:
+            head = file.pread(_DATA_AT, 0)
+            state = file.pread(max(0, file.size - _DATA_AT), _DATA_AT)
+        if len(head) < _DATA_AT:
             return None
-        magic, version, term, index, chain_crc, crc, size, offset = _HEAD.unpack_from(data)
-        state = data[_DATA_AT:]
-        (head_crc,) = _CRC.unpack_from(data, _HEAD.size)
+        magic, version, term, index, chain_crc, crc, size, offset = _HEAD.unpack_from(head)
+        (head_crc,) = _CRC.unpack_from(head, _HEAD.size)
         if (magic, version) != (_MAGIC, _VERSION):
             return None
-        if crc32(state, crc32(data[: _HEAD.size])) != head_crc:
+        if crc32(state, crc32(head[: _HEAD.size])) != head_crc:
             return None
         return Part(Snapshot(term, index, chain_crc, crc, size), offset, state)
+
+
+def _whole(head: bytes, file_size: int) -> Snapshot | None:
+    """The state that a file's head names, unproven; None for a part, or at another size."""
+    if len(head) < _DATA_AT:
+        return None
+    magic, version, *fields, offset = _HEAD.unpack_from(head)
+    snapshot = Snapshot(*fields)
+    right = (_MAGIC, _VERSION, 0, _DATA_AT + snapshot.size)
+    return snapshot if (magic, version, offset, file_size) == right else None
+
+
+def _is_right(file: File, head: bytes, snapshot: Snapshot) -> bool:
+    """Do the bytes behind the head have both checksums? Read in pieces: none is kept."""
+    of_file, of_state = crc32(head[: _HEAD.size]), 0
+    at = 0
+    while at < snapshot.size:
+        data = file.pread(min(_PIECE, snapshot.size - at), _DATA_AT + at)
+        if not data:
+            return False
+        of_file, of_state = crc32(data, of_file), crc32(data, of_state)
+        at += len(data)
+    (head_crc,) = _CRC.unpack_from(head, _HEAD.size)
+    return (of_file, of_state) == (head_crc, snapshot.crc)
 
 
 def _name(position: int) -> str:
     return f"{position:0{_DIGITS}}"
 
 
-def part_of(state: bytes, snapshot: Snapshot, offset: int, size_max: int) -> Part:
-    """At most `size_max` bytes of a state from `offset` on."""
-    return Part(snapshot, offset, state[offset : offset + size_max])
+def _damaged(path: Path) -> StoreDamaged:
+    return StoreDamaged(
+        "the state that deleted entries led to is missing or damaged; rebuild this replica from "
+        "its peers",
+        path=str(path),
+        position=0,
+    )
 
 
 def is_possible(snapshot: Snapshot, data: Buffer, offset: int) -> bool:

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from commitlog.errors import StoreDamaged
+from commitlog.files.content import Content
 from commitlog.files.system import OS_FILES, OsFileSystem
 from commitlog.store.config_json import (
     backup_path,
@@ -199,7 +200,7 @@ class CrashingFiles(OsFileSystem):
         self._step()
         super().rename(source, target)
 
-    def write_atomic(self, path: Path, data: bytes, *, staging: Path | None = None) -> None:
+    def write_atomic(self, path: Path, data: Content, *, staging: Path | None = None) -> None:
         self._step()
         super().write_atomic(path, data, staging=staging)
 

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
+from commitlog.files.content import Content
 from commitlog.files.disk_usage import DiskUsage
 from commitlog.files.system import Buffer, Lock
 
@@ -229,11 +230,13 @@ class CrashDisk:
                 raise OSError(errno.ENOSPC, "no space left")
             self.new_files_max -= 1
 
-    def write_atomic(self, path: Path, data: bytes, *, staging: Path | None = None) -> None:
+    def write_atomic(self, path: Path, data: Content, *, staging: Path | None = None) -> None:
         if path not in self.names:
             self._find_room()
         self._step()
-        self.names[path] = self.kept_names[path] = Inode(data)
+        self.names[path] = self.kept_names[path] = Inode(
+            b"".join([data] if isinstance(data, bytes) else data)
+        )
 
     def read(self, path: Path) -> bytes:
         self.reads.spend()
