@@ -137,7 +137,7 @@ class ReplicatedStateMachine(ABC, Generic[C, R]):
 
 
 def bytes_of(state: State | Callable[[], State]) -> bytes:
-    """What `snapshot` returned, as bytes: for those who have the time to join a large one."""
+    """The result of `snapshot` as bytes; joins a large one, which takes time."""
     found = state() if callable(state) else state
     return found if isinstance(found, bytes) else b"".join(found)
 
