@@ -5,10 +5,10 @@
     the service ───────┘
 
 Blocks are allocated, and the next file of the log is made, ahead of what is written. When there is
-no room for them the disk is full, and what is allocated already is what replication has left:
-proposals are refused until there is room again. So it is when the state that a leader sends finds
-none: what is here is served on, and nothing newer comes until there is room. Votes, term and flush
-mark are written in place and need no room.
+no space for them the disk is full, and what is allocated already is what replication has left:
+proposals are refused until there is space again. So it is when the state that a leader sends finds
+none: what is here is served on, and nothing newer comes until there is space. Votes, term and flush
+mark are written in place and need no space.
 
 What hangs here is what runs in a thread; a write that hangs does so on the loop (loop_watch.py).
 """
@@ -35,9 +35,9 @@ _log = logging.getLogger(__name__)
 
 #: Between two reports of a disk that stays as it is: a follower sends its leader one message.
 REPORT_SECONDS = 1.0
-#: Between two tries to make a file for which there was no room.
+#: Between two tries to make a file for which there was no space.
 ROOM_SECONDS = 1.0
-#: A chunk of a state that found no room is sent again well before that (`resend_timeout`).
+#: A chunk of a state that found no space is sent again well before that (`resend_timeout`).
 STATE_SECONDS = 10.0
 #: uvloop's timers have milliseconds and may come half of one early.
 _TIMER_SECONDS_MIN = 0.001
@@ -109,7 +109,7 @@ class DiskCheck:
     def made(self, work: SyncWork, error: BaseException | None) -> None:
         """A file of the log was made ahead, or could not be."""
         if isinstance(error, OSError) and is_out_of_space(error):
-            self._watch.full = f"no room for more of the log: {error}"
+            self._watch.full = f"no space for more of the log: {error}"
             self._unmade.append(work)
             if self._space_timer is None:
                 self._space_timer = self._owned.call_later(ROOM_SECONDS, self._make_again)
@@ -120,13 +120,13 @@ class DiskCheck:
         self.look()
 
     def kept(self, error: BaseException | None) -> None:
-        """A chunk of the state that a leader sends found no room; the leader sends it again.
+        """A chunk of the state that a leader sends found no space; the leader sends it again.
 
-        What is told of that is taken back when none has found no room for STATE_SECONDS: an offer
+        What is told of that is taken back when none has found no space for STATE_SECONDS: an offer
         of the leader ends well, and says nothing.
         """
         self._watch.no_state = (
-            f"no room for the state that the leader sends ({error}); free some space, and this "
+            f"no space for the state that the leader sends ({error}); free some space, and this "
             "node goes on by itself"
         )
         self._no_state_at = self._clock.now()

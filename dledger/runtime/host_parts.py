@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 THREADS = {"log": 4, "hard": 2, "files": 2}
 #: Connections that have not said who they are may hold one of so many of the process's file
 #: descriptors: a group that gets none for its next file ends. Many peers' groups dial at once when
-#: a host comes up, and who is closed for want of room dials again.
+#: a host comes up, and a connection closed for want of one is dialled again.
 GREETING_SHARE = 10
 #: And so many at most.
 GREETING_PER_HOST_MAX = 16 * GREETING_MAX

@@ -29,7 +29,7 @@ from dledger.runtime.peer_tls import PeerTls
 
 _log = logging.getLogger(__name__)
 
-#: Connections that have not said who they are. A peer needs two; the rest is room for strays.
+#: Connections that have not said who they are. A peer needs two; the rest is for strays.
 GREETING_MAX = 64
 #: In place of cluster and group in the hello of a connection between hosts (host_links.py); no
 #: group of a host can have that name.
@@ -138,7 +138,7 @@ class PeerPort:
     def accept_channel(self, certified: Collection[NodeId]) -> Inbound:
         """The protocol of a channel between hosts; `certified`: names that their connection shows.
 
-        It needs no descriptor, and its host has proved the secret; so strays never crowd it out.
+        It needs no descriptor, and its host has proved the secret; so strays never take its place.
         """
         inbound = self._make(Inbound)
         inbound.certified, inbound.in_channel = certified, True

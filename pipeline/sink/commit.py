@@ -127,7 +127,7 @@ class Store(Protocol):
         ...
 
     async def send(self, queue: MessageQueue, request: Request) -> None:
-        """Sends the request after the earlier ones of the same queue; waits for room only."""
+        """Sends the request after the earlier ones of the same queue; waits for space only."""
         ...
 
     async def flush(self) -> None:

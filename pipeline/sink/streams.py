@@ -31,7 +31,7 @@ class Streams:
         stream.add(request)
 
     async def wait_for_space(self) -> None:
-        """Waits until there is room for more. Raises the error of a failed stream."""
+        """Waits until there is space for more. Raises the error of a failed stream."""
         await self._until_below(IN_FLIGHT_BYTES_MAX)
 
     async def flush(self) -> None:
