@@ -275,7 +275,7 @@ class Driver:
     def repair_status(self) -> RepairStatus:
         """The damaged ranges, and the scrubber's progress."""
         repair = self.replica.repair
-        assert repair is not None, "every log in files is mended"
+        assert repair is not None, "every log in files is repaired"
         return repair.status()
 
     def now(self) -> float:
@@ -285,10 +285,12 @@ class Driver:
     # -- Ports of the replica --------------------------------------------------------------------
 
     def start_sync(self, work: SyncWork) -> None:
+        """Hand the work to the threads of its kind; the replica is told of its end later."""
         self._syncing += 1
         self._sync_threads[work.kind].submit(work)
 
     def configuration_changed(self, configuration: Configuration, index: Index) -> None:
+        """Use the new members for connections and clock, and tell `members_changed`."""
         self._follow()
         for told in self.members_changed:
             told(configuration)

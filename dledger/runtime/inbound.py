@@ -124,6 +124,7 @@ class Inbound(asyncio.BufferedProtocol):
         self._sender = NodeId("")
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """End the connection unless a hello is accepted within the time-out."""
         self._transport = cast(asyncio.Transport, transport)
         if self._closed:  # one stray too many
             self._transport.abort()
@@ -132,9 +133,11 @@ class Inbound(asyncio.BufferedProtocol):
         self._timer = self._owned.call_later(self._timeout, self._end, "no hello in time")
 
     def get_buffer(self, sizehint: int) -> memoryview:
+        """The decoder's own buffer."""
         return self._decoder.get_buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
+        """Take the frames that came: a hello first, then messages. Others end the connection."""
         try:
             for frame in self._decoder.frames(nbytes):
                 if self._closed:
@@ -168,6 +171,7 @@ class Inbound(asyncio.BufferedProtocol):
             raise MalformedFrame(f"a frame of type {frame.type} is on the wrong link")
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the port, or after the hello the side of its group."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()

@@ -38,9 +38,11 @@ class InboundTls(Inbound):
         self._is_plain = False
 
     def get_buffer(self, sizehint: int) -> memoryview:
+        """A buffer for records of TLS; the decoder's own on a connection without TLS."""
         return super().get_buffer(sizehint) if self._is_plain else self._raw
 
     def buffer_updated(self, nbytes: int) -> None:
+        """Take the first byte, then the handshake, then records of TLS, or frames without it."""
         if not self._closed:
             self._receive(nbytes)
 

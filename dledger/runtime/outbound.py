@@ -45,6 +45,9 @@ class Outbound(asyncio.BufferedProtocol):
     # asyncio calls these
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin the greeting; `silence_max` seconds without an acknowledgement of TCP end the
+        connection.
+        """
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
         limit_silence(self._transport, self._silence_max)
@@ -52,9 +55,13 @@ class Outbound(asyncio.BufferedProtocol):
         self._transport.write(self._dialler.start())
 
     def get_buffer(self, sizehint: int) -> memoryview:
+        """The decoder's own buffer."""
         return self._decoder.get_buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
+        """Take the frames of the greeting; after it only a refusal may come, others end the
+        connection.
+        """
         try:
             for frame in self._decoder.frames(nbytes):
                 if self._dialler.peer is not None and frame.type is not FrameType.REFUSED:
@@ -70,12 +77,15 @@ class Outbound(asyncio.BufferedProtocol):
             self._give_up(error)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Give the error to `greeted`, if that waits, and to `closed`; drop frames that wait."""
         self._give_up(exc or ConnectionResetError("the peer closed the connection"))
 
     def pause_writing(self) -> None:
+        """The peer does not read: frames wait here."""
         self._paused = True
 
     def resume_writing(self) -> None:
+        """Send the frames that waited."""
         self._paused = False
         while self._waiting and not self._paused:
             parts = self._waiting.popleft()

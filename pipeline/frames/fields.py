@@ -52,14 +52,17 @@ def uint16_at(data: memoryview, at: Int64) -> Int64:
 
 
 def uint32_at(data: memoryview, at: Int64) -> Int64:
+    """The unsigned big-endian 32-bit numbers at these bytes. Raises IndexError beyond the end."""
     return _at(data, at, ">u4")
 
 
 def int32_at(data: memoryview, at: Int64) -> Int64:
+    """The signed big-endian 32-bit numbers at these bytes. Raises IndexError beyond the end."""
     return _at(data, at, ">i4")
 
 
 def int64_at(data: memoryview, at: Int64) -> Int64:
+    """The signed big-endian 64-bit numbers at these bytes. Raises IndexError beyond the end."""
     return _at(data, at, ">i8")
 
 

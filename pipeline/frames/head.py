@@ -71,30 +71,37 @@ class Heads:
 
     @property
     def body_crc(self) -> Int64:
+        """CRC-32 of each body without its top bit, as the record says."""
         return self._field("crc")
 
     @property
     def queue_id(self) -> Int64:
+        """Queue of each record."""
         return self._field("queue_id")
 
     @property
     def queue_offset(self) -> Int64:
+        """Place of each record in its queue."""
         return self._field("queue_offset")
 
     @property
     def physical_offset(self) -> Int64:
+        """Address of each record in the log, in bytes."""
         return self._field("physical_offset")
 
     @property
     def sys_flag(self) -> Int64:
+        """Flags of each record: compression, transactions, kinds of hosts."""
         return self._field("sys_flag")
 
     @property
     def born_ms(self) -> Int64:
+        """When each message was made, by its client's clock; ms since 1970."""
         return self._field("born_ms")
 
     @property
     def store_ms(self) -> Int64:
+        """When each message was stored, by its leader's clock; ms since 1970."""
         extra = self._extra_born
         if isinstance(extra, int):
             return self._field("store_ms")
@@ -102,6 +109,7 @@ class Heads:
 
     @property
     def reconsume_times(self) -> Int64:
+        """How often each message came back from a consumer."""
         return self._behind_hosts("reconsume_times", _RECONSUME_AT)
 
     def _behind_hosts(self, name: str, offset: int) -> Int64:

@@ -133,6 +133,7 @@ def _is_internal(data: memoryview, heads: Heads, count: int) -> Mask:
 
 
 def located(options: LogOptions, piece: Piece, data: memoryview) -> Iterator[Found]:
+    """Records of a piece with their places: from its index if it has one, else searched."""
     if piece.index:
         yield from _by_slots(piece, data)
     else:

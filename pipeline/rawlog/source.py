@@ -36,9 +36,11 @@ class LogReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
+        """Share out the pieces of the log, on the driver."""
         return [LogPartition(share) for share in share_out(self._options)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Record batches of one partition, in a worker."""
         if not isinstance(partition, LogPartition):
             return  # Spark makes one empty partition of a log without pieces
         for piece in partition.pieces:
@@ -50,9 +52,11 @@ class LogSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
+        """The name for `format(…)`."""
         return "dledger-log"
 
     def schema(self) -> StructType:
+        """The columns that the options choose. Raises OptionError."""
         options = log_options(self.options)
         found = schema_of(options.columns)
         if options.replica:
@@ -62,5 +66,6 @@ class LogSource(DataSource):
         return made
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        """The reader of a batch. Raises OptionError."""
         check_schema(schema, self.schema())
         return LogReader(log_options(self.options))

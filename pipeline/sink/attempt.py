@@ -85,6 +85,7 @@ async def check_attempt(
 
 
 def queue_name(queue: MessageQueue) -> str:
+    """topic/broker name/queue id, by which a task numbers its rows."""
     return f"{queue.topic}/{queue.broker_name}/{queue.queue_id}"
 
 

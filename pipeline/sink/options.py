@@ -81,6 +81,7 @@ class SinkOptions:
 
     @property
     def is_exactly_once(self) -> bool:
+        """True if each row is stored once, also when Spark repeats a task."""
         return self.delivery == DELIVERIES[0]
 
     @property

@@ -26,6 +26,7 @@ class Worker:
         self.idle: dict[tuple[Client, float], Producer] = {}  # as ClusterStore leaves them
 
     def client(self, servers: str, config: ClientConfig) -> Client:
+        """The process's client of a cluster, connected when first wanted. Raises ClusterError."""
         key = (servers, config)
         if key not in self._clients:
             self._clients[key] = self.loop.run_until_complete(_connect(servers, config))
