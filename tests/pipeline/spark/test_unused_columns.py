@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("pyspark", reason="needs pyspark, from the extra dledger[spark]")
+
 from pipeline.jobs.archive import archive
 from pipeline.watching.columns import unused_columns, watch_columns
 from tests.waiting import wait_until
