@@ -219,7 +219,8 @@ MODULES: dict[str, tuple[str, tuple[Class, ...]]] = {
                     "read read_barrier committed wait wait_for_leader is_leader leader applied "
                     "status"
                 ),
-                names("format propose driver store apply state_is role_changed") | LIFE,
+                names("format propose append_at_once driver store apply state_is role_changed")
+                | LIFE,
                 LOG_EXTRA + LOG_OF,
                 names("wait wait_for_leader"),
             ),
