@@ -310,7 +310,7 @@ class SimDisk:
         home, folder = path.parent, staging or path.parent
         temporary = folder / f"{path.name}.tmp"
         inode = self._new_file(str(temporary), size_of(data))
-        write_parts(SimFile(self, temporary, inode, writable=True).pwrite, data)
+        write_parts(SimFile(self, temporary, inode, writable=True).pwrite, data, lambda: None)
         self.sync_inode(inode, str(temporary))
         self.rename(temporary, path)
         self.sync_dir(home)

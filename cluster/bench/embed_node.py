@@ -2,6 +2,7 @@
 
 kind "log"       ReplicatedLog.append, in the leader
 kind "machine"   ReplicatedNode.propose with a counter's result, in any node
+kind "state N"   the same with N MiB of state (states_node.py); commands at a pace, too
 kind "dict"      ReplicatedDict.set, by as many tasks as are in flight, in any node
 """
 
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cluster.bench.disk import percentile
+from cluster.bench.states_node import LargeState, Stateless, at_a_pace
 from dledger import (
     DledgerError,
     Entry,
@@ -171,6 +173,20 @@ class Machine:
         return await in_one_task(self._node.propose, window, bodies, seconds)
 
 
+class WithState(Machine):
+    """The same, of a machine with a large state."""
+
+    def __init__(self, node: ReplicatedNode[bytes, int], state: LargeState) -> None:
+        super().__init__(node)
+        self.state = state
+
+    async def paced(self, command: dict[str, Any]) -> dict[str, Any]:
+        """Answer of a "paced" line."""
+        bodies = _bodies(command["body_size"])
+        send = self._node.propose
+        return figures(*await at_a_pace(send, command["rate"], bodies, command["seconds"]))
+
+
 class Dictionary:
     """`ReplicatedDict.set` in any node; values are text."""
 
@@ -209,12 +225,14 @@ async def _leader_of(
         return name
 
 
+def _bodies(size: int) -> list[bytes]:
+    block = os.urandom(size * _BODIES)
+    return [block[at : at + size] for at in range(0, len(block), size)]
+
+
 async def load(embedded: Embedded, command: dict[str, Any]) -> dict[str, Any]:
     """Answer of a "load" line."""
-    block = os.urandom(command["body_size"] * _BODIES)
-    bodies = [
-        block[at : at + command["body_size"]] for at in range(0, len(block), command["body_size"])
-    ]
+    bodies = _bodies(command["body_size"])
     latencies, seconds = await embedded.keep_in_flight(
         command["window"], bodies, command["seconds"]
     )
@@ -247,6 +265,12 @@ async def serve(name: str, embedded: Embedded) -> None:
                     answer = {"leader": await embedded.leader(command["seconds"])}
                 case "load":
                     answer = await load(embedded, command)
+                case "paced":
+                    assert isinstance(embedded, WithState)
+                    answer = await embedded.paced(command)
+                case "states":
+                    assert isinstance(embedded, WithState)
+                    answer = {"written": embedded.state.written}
                 case "cpu":
                     answer = {"cpu_seconds": time.process_time()}
                 case _:
@@ -271,9 +295,14 @@ async def node(config: dict[str, Any], kind: str) -> None:
         case "machine":
             async with ReplicatedNode(settings, Counter(), create=create) as made:
                 await serve(settings.node_id, Machine(made))
-        case _:
+        case "dict":
             async with ReplicatedDict[str](settings, create=create) as values:
                 await serve(settings.node_id, Dictionary(values))
+        case _:
+            mib = int(kind.removeprefix("state "))
+            machine = LargeState(mib) if mib else Stateless(0)
+            async with ReplicatedNode(settings, machine, create=create) as made:
+                await serve(settings.node_id, WithState(made, machine))
 
 
 def main() -> None:

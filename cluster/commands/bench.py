@@ -17,6 +17,7 @@ BENCHES = {
     "consume": "A local cluster and one client that reads a topic from its start.",
     "disk": "This machine's disk: what every other figure is compared with.",
     "embed": "ReplicatedLog in three processes, no client protocol.",
+    "states": "A state machine with a large state: commands while it is written.",
     "groups": "Many idle groups on three hosts: what they cost, and how soon they are led again.",
     "join": "A fresh node gets a large log: MB/s, and what producers notice.",
     "recovery": "Seconds until killed nodes serve again, with a large log.",

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from commitlog.files.paced_sync import PacedSync
 
 Part = bytes | bytearray | memoryview
+SETTLE_BYTES = 4 << 20
 Content = bytes | Sequence[Part]
 
 
@@ -13,9 +17,37 @@ def size_of(content: Content) -> int:
     return len(content) if isinstance(content, bytes) else sum(map(len, content))
 
 
-def write_parts(pwrite: Callable[[Part, int], None], content: Content) -> None:
-    """Write the parts one behind the other from position 0 on."""
-    at = 0
+class Written(Protocol):
+    """The file, as far as it is used here."""
+
+    def pwrite(self, data: Part, position: int) -> None:
+        """Write all of the bytes at this place."""
+        ...
+
+    def datasync(self) -> None:
+        """Make what was written durable."""
+        ...
+
+
+def write_file(file: Written, content: Content) -> None:
+    """Write it from position 0 on; a large one is synced on the way, with rests."""
+    write_parts(file.pwrite, content, PacedSync(file.datasync))
+
+
+def write_parts(
+    pwrite: Callable[[Part, int], None], content: Content, settle: Callable[[], None]
+) -> None:
+    """Write the parts one behind the other from position 0 on.
+
+    `settle`: syncs what was written so far; called each time that `SETTLE_BYTES` came together, so
+    that other syncs of the same disk never wait for all of a large file.
+    """
+    at = settled = 0
     for part in [content] if isinstance(content, bytes) else content:
-        pwrite(part, at)
-        at += len(part)
+        for begin in range(0, len(part), SETTLE_BYTES):
+            piece = part if len(part) <= SETTLE_BYTES else memoryview(part)[begin:][:SETTLE_BYTES]
+            pwrite(piece, at)
+            at += len(piece)
+            if at - settled >= SETTLE_BYTES:
+                settle()
+                settled = at

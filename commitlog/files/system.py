@@ -31,7 +31,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from commitlog.files.content import Content, write_parts
+from commitlog.files.content import Content, write_file
 from commitlog.files.disk_usage import DiskUsage, usage_of
 from commitlog.files.held_locks import HeldLock, is_held
 
@@ -338,7 +338,7 @@ class OsFileSystem:
         temporary = folder / f"{path.name}.tmp"
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
-            write_parts(OsFile(temporary, fd, 0).pwrite, data)
+            write_file(OsFile(temporary, fd, 0), data)
             os.fsync(fd)
         finally:
             os.close(fd)
