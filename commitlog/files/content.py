@@ -25,7 +25,7 @@ class Written(Protocol):
         ...
 
     def datasync(self) -> None:
-        """Make what was written durable."""
+        """Make all written bytes durable."""
         ...
 
 
