@@ -21,6 +21,7 @@ from statistics import median
 from typing import Any
 
 import click
+import psutil
 import pyarrow as pa
 
 from cluster.commands.bench import tell
@@ -66,8 +67,13 @@ def run(options: Options) -> dict[str, Any]:
         found = Turns({}, {}, {})
         if options.spark:
             with local_session("dledger bench spark-log", settings=AS_CUT) as spark:
-                found = turns_with_cpu(_in_spark(spark, root, rows), options.repeats)
+                jobs = _in_spark(spark, root, rows)
+                found = turns_with_cpu(jobs, options.repeats, part_of=_part)
     return _result(log_bytes / rows, plain, found)
+
+
+def _part(process: psutil.Process) -> str:
+    return "jvm" if process.name() == "java" else "python"
 
 
 def _without_index(node: Path, bare: Path) -> None:
@@ -165,8 +171,17 @@ def _result(row_bytes: float, plain: dict[str, list[float]], found: Turns) -> di
         "indexed_to_loop": round(middle["indexed"] / middle["loop"], 2),
         "spark": compared(found.rates, "parquet") if found.rates else {},
         "cpu_us_a_row": {name: round(median(cpu) * 1e6, 2) for name, cpu in found.cpu.items()},
+        "cpu_us_by_part": {name: _by_part(turns) for name, turns in found.parts.items()},
         "ratios": ratios,
         "bars": bars,
+    }
+
+
+def _by_part(turns: list[dict[str, float]]) -> dict[str, float]:
+    """Microseconds of processor time a row, of Spark's JVM and of Python."""
+    return {
+        part: round(median(turn.get(part, 0.0) for turn in turns) * 1e6, 2)
+        for part in ("jvm", "python")
     }
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from commitlog.records.properties import decode_properties
+from pipeline.frames.bodies import as_string
 
 _NAME_END, _PAIR_END = 1, 2
 MAP = pa.map_(pa.string(), pa.string())
@@ -41,24 +42,25 @@ class Properties:
             return none, none, np.zeros(self._count + 1, np.int32)
         raw = np.frombuffer(data_buffer, dtype=np.uint8)[offsets[0] : offsets[-1]]
         starts = offsets - offsets[0]
-        ends = np.flatnonzero(raw == _PAIR_END)
-        middles = np.flatnonzero(raw == _NAME_END)
-        sizes = np.diff(starts)
-        whole = raw[starts[1:][sizes > 0] - 1] == _PAIR_END
-        if len(ends) != len(middles) or not len(ends) or not whole.all():
+        separators = np.flatnonzero(raw - _NAME_END <= 1)  # a byte 0 becomes 255
+        kinds, sizes = raw[separators], np.diff(starts)
+        pairs, odd = divmod(len(separators), 2)
+        if odd or (kinds[::2] != _NAME_END).any() or (kinds[1::2] != _PAIR_END).any():
             return None
-        begins = np.concatenate(([0], ends[:-1] + 1))
-        if (begins >= middles).any() or (middles > ends).any():
+        if (raw[starts[1:][sizes > 0] - 1] != _PAIR_END).any():
             return None
-        edges = np.empty(4 * len(ends) + 1, dtype=np.int32)
-        edges[0:-1:4], edges[1:-1:4] = begins, middles
-        edges[2:-1:4], edges[3:-1:4] = middles + 1, ends
-        edges[-1] = len(raw)
+        edges = np.empty(4 * pairs + 1, dtype=np.int32)
+        edges[0], edges[1::2] = 0, separators
+        np.add(separators, 1, out=edges[2::2], casting="same_kind")
+        if (edges[:-1:4] == edges[1::4]).any():
+            return None  # a name is empty
         view = data_buffer.slice(int(offsets[0]), len(raw))
-        slots = pa.Array.from_buffers(pa.binary(), 4 * len(ends), [None, pa.py_buffer(edges), view])
-        names = slots.take(pa.array(np.arange(0, 4 * len(ends), 4, dtype=np.int32)))
-        values = slots.take(pa.array(np.arange(2, 4 * len(ends), 4, dtype=np.int32)))
-        bounds = np.searchsorted(ends, starts).astype(np.int32)
+        slots = pa.Array.from_buffers(pa.binary(), 4 * pairs, [None, pa.py_buffer(edges), view])
+        names = slots.take(pa.array(np.arange(0, 4 * pairs, 4, dtype=np.int32)))
+        values = slots.take(pa.array(np.arange(2, 4 * pairs, 4, dtype=np.int32)))
+        bounds = _bounds(separators[1::2], starts)
+        if _is_text(view):  # cut at ASCII, so the parts are text, too
+            return as_string(names), as_string(values), bounds
         return _text(names), _text(values), bounds
 
     def _one_by_one(self, blocks: Any) -> tuple[Any, Any, np.ndarray[Any, Any]]:
@@ -116,9 +118,27 @@ class Properties:
         return first if data.slice(0, text.size).equals(text) else None
 
 
+def _bounds(ends: np.ndarray[Any, Any], starts: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The number of pairs before each of `starts`; quick when each block has as many."""
+    each, rest = divmod(len(ends), len(starts) - 1)
+    if not rest and each and np.array_equal(ends[each - 1 :: each] + 1, starts[1:]):
+        return np.arange(0, len(ends) + 1, each, dtype=np.int32)
+    return np.searchsorted(ends, starts).astype(np.int32)
+
+
+def _is_text(data: Any) -> bool:
+    """Is the buffer UTF-8? As one string it is looked at several times faster than in parts."""
+    edges = pa.py_buffer(np.array([0, data.size], dtype=np.int32))
+    try:
+        pa.Array.from_buffers(pa.string(), 1, [None, edges, data]).validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
 def _text(column: Any) -> Any:
     """Converts to strings; bytes that are not UTF-8 become replacement characters."""
-    text = pa.Array.from_buffers(pa.string(), len(column), column.buffers())
+    text = as_string(column)
     try:
         text.validate(full=True)
     except pa.ArrowInvalid:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from typing import Any
 from zlib import crc32
 
 import pytest
@@ -195,6 +196,25 @@ def test_one_property_of_messages_that_have_the_same_names_or_not(
     for first in (0, 1):  # also of a slice, whose bytes do not begin at 0
         some = pa.array([b"x"] * first + [block.encode() for block in blocks], pa.binary())
         assert Properties(some.slice(first)).column("A").to_pylist() == wanted
+
+
+@pytest.mark.parametrize(
+    ("blocks", "wanted"),
+    [
+        ([b"A\x011\x02B\x01\x00\x02", b""], [[("A", "1"), ("B", "\0")], []]),
+        ([b"A\x011\x02B\x012\x02C\x013\x02", b"A\x014\x02"], [["A1", "B2", "C3"], ["A4"]]),
+        ([b"A\x01\xc3\xa9\x02", b"\xff\x01\xc3\x02"], [["A\u00e9"], ["\ufffd\ufffd"]]),
+        ([b"\xc3\x01\xa9\x02"], [["\ufffd\ufffd"]]),  # the two bytes are text side by side alone
+        ([b"A\x01\x02"], [[("A", "")]]),
+        ([b"A\x011\x02", b"A\x012"], [["A1"], ["A2"]]),  # one by one: the last 02 is missing
+        ([b"A\x011\x02", b"B\x02\x01\x02"], [["A1"], []]),
+    ],
+)
+def test_all_properties_of_messages(blocks: list[bytes], wanted: list[list[Any]]) -> None:
+    for first in (0, 1):
+        some = pa.array([b"A\x01x\x02"] * first + blocks, pa.binary())
+        found = Properties(some.slice(first)).map_column().to_pylist()
+        assert found == [[(pair[0], pair[1]) for pair in pairs] for pairs in wanted]
 
 
 def test_a_head_that_the_buffer_does_not_hold_is_damage_and_none_is_none() -> None:

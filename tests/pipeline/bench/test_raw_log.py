@@ -44,7 +44,8 @@ def test_bars() -> None:
     plain = {"indexed": [1.1e9], "searched": [0.5e9], "loop": [0.2e9]}
     rates = {"all": [1.5e6], "pruned": [1e6], "two": [3e6], "parquet": [7e6]}
     cpu = {"all": [4e-6], "pruned": [1e-6], "two": [1e-6], "parquet": [2e-6]}
-    found = raw_log._result(250, plain, Turns(rates, cpu, {}))
+    parts = {"all": [{"jvm": 3e-6, "python": 1e-6}], "parquet": [{"jvm": 2e-6}]}
+    found = raw_log._result(250, plain, Turns(rates, cpu, parts))
     assert found["bars"] == {
         "indexed_met": True,
         "searched_met": False,
@@ -58,6 +59,10 @@ def test_bars() -> None:
         "two_to_all": {"time": 2.0, "cpu": 4.0},
     }
     assert found["cpu_us_a_row"]["all"] == 4.0
+    assert found["cpu_us_by_part"] == {
+        "all": {"jvm": 3.0, "python": 1.0},
+        "parquet": {"jvm": 2.0, "python": 0.0},
+    }
     assert found["spark"]["all"]["ratio_to_parquet"] == 0.214
     assert rows("spark-log", found)[4].endswith("| 1,200,000 | 1,500,000 | 1,500,000 | yes |")
     assert (
