@@ -17,6 +17,7 @@ from pipeline.jobs.commands import _named
 from pipeline.jobs.manifest import ArchiveError
 from pipeline.options import LogOptions, OptionError, log_at, log_options
 from pipeline.places import REQUEST_BYTES, opened
+from pipeline.places import read as read_place
 from pipeline.rawlog import read
 from pipeline.rawlog.plan import plan
 from pipeline.rawlog.read import batches
@@ -57,6 +58,17 @@ def test_a_log_in_a_store_of_objects(
     assert REQUEST_BYTES > 1 << 14
     monkeypatch.setattr("pipeline.places.REQUEST_BYTES", 1000)
     assert _rows(log_options({"path": url.replace("s3://", "s3a://")})) == here
+
+
+def test_a_store_of_objects_begins_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_address: Callable[[], str]
+) -> None:
+    """Servers of one process share what they keep; tests must not read each other's objects."""
+    (tmp_path / "file").write_text("of the first")
+    with bucket(monkeypatch, new_address()) as suffix:
+        read_place(upload(tmp_path, "n0", suffix), "file")
+    with bucket(monkeypatch, new_address()) as suffix, pytest.raises(FileNotFoundError):
+        read_place(f"s3://logs/n0{suffix}", "file")
 
 
 def test_only_the_piece_is_fetched(
