@@ -61,12 +61,12 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
 
     Raises AccountsError or OSError for an accounts file that cannot be used, and RouteRefused.
     """
-    config, owned, clock = environment.config, environment.owned, environment.clock
-    now, now_ms, advertised = owned.time, clock.time_ms, str(environment.advertised)
+    config, owned, live = environment.config, environment.owned, environment.live
+    now, now_ms, advertised = owned.time, environment.clock.time_ms, str(environment.advertised)
 
     # -- kernel: state, leadership, writing, reading -----------------------------------------------
     log = ReplicaLog(store, owned)
-    state = _state(config)
+    state = _state(environment)
     leadership = Leadership(
         config, now=now, call_later=owned.call_later, call_soon=owned.call_soon, bound=owned.bound
     )
@@ -84,7 +84,7 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
     )
     parts.add(appender, lambda made: made.drop(leader_address()))
     filters = _filters(config)
-    disk = DiskSpace(config, environment.files, log, call_soon=owned.call_soon)
+    disk = DiskSpace(live, environment.files, log, call_soon=owned.call_soon)
     derived = _derived(environment, log, state, filters, leadership, disk)
     writer = StateWriter(
         appender,
@@ -108,8 +108,8 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
     )
     derived.grown.append(counting.queue_grew)
     reader, reads = RecordReader(log.store, lambda: derived.applied), CurrentReads(log, derived)
-    queues = QueueReader(config, derived, reader, filters=filters, count_read=counting.got)
-    subscriptions = Subscriptions(state, registry, auto_create_groups=config.auto_create_groups)
+    queues = QueueReader(live, derived, reader, filters=filters, count_read=counting.got)
+    subscriptions = Subscriptions(state, registry, live)
 
     # -- kernel: the way of requests ---------------------------------------------------------------
     access = _access(environment, state, appender)
@@ -217,7 +217,7 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
         consume.notices.client_closed(connection)
         consume.clients_left(registry.channel_closed(connection))
 
-    server = ClientServer(config, router, owned, left=connection_left, guarded=lambda: access.is_on)
+    server = ClientServer(live, router, owned, left=connection_left, guarded=lambda: access.is_on)
     admin = Admin(
         environment,
         log,
@@ -316,13 +316,14 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
     )
 
 
-def _state(config: BrokerConfig) -> AppliedState:
+def _state(environment: BrokerEnvironment) -> AppliedState:
     """The tables, empty but for the topics that every broker has."""
-    return AppliedState(
-        built_in_topics(config.cluster_name, config.broker_name),
-        half_checks=check_rule(config),
-        delay_levels=parse_delay_levels(config.message_delay_level),
-    )
+    config = environment.config
+    topics = built_in_topics(config.cluster_name, config.broker_name)
+    levels = parse_delay_levels(config.message_delay_level)
+    state = AppliedState(topics, half_checks=check_rule(config), delay_levels=levels)
+    state.settings.watch(environment.live.take)
+    return state
 
 
 def _access(environment: BrokerEnvironment, state: AppliedState, appender: Appender) -> Access:

@@ -1,18 +1,28 @@
-"""`dledger config check|show|get`: the meaning of a settings file, before a node starts with it."""
+"""`dledger config check|show|get`: the meaning of a settings file, before a node starts with it.
+
+`dledger config set|unset|live`: settings that change in running nodes, by their groups' logs.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import os
 from pathlib import Path
 
 import click
 
-from cluster.commands.errors import NOT_THERE, CommandError
+from cluster.client.admin.live_settings import live_settings, set_live
+from cluster.commands.connecting import Reach, address_option, broker_option, connected
+from cluster.commands.errors import NOT_THERE, USAGE, CommandError
 from cluster.commands.output import emit, output_option
 from cluster.commands.registry import WholeHelpGroup
+from cluster.core.live_settings import LIVE
+from cluster.errors import ClusterError
 from cluster.settings.node import NodeSettings, build_node, read_node
 from cluster.settings.settings import Settings, SettingsError, is_secret
+
+SECTION = "broker."
 
 
 @click.group(cls=WholeHelpGroup)
@@ -93,12 +103,93 @@ def show(file: Path | None, flags: tuple[str, ...], origin: bool, output: str) -
 def get(key: str, file: Path | None, output: str) -> None:
     """The value of KEY (SECTION.NAME) with its origin, as a node with FILE would have it.
 
-    No setting changes while a node runs: write it into the file, and start the node again.
+    What `dledger config live` shows counts before it in running nodes.
     """
     rows = [row for row in read_node(file, os.environ).shown() if row["key"] == key]
     if not rows:
-        known = [str(row["key"]) for row in read_node(None, {}).rows()]
-        near = difflib.get_close_matches(key, known, 3)
-        advice = f"perhaps {' or '.join(near)}" if near else "dledger config show lists all"
-        raise CommandError(f"there is no setting {key}; {advice}", NOT_THERE)
+        raise _unknown(key)
     emit(rows, output, ("key", "value", "origin"))
+
+
+def _unknown(key: str) -> CommandError:
+    known = [str(row["key"]) for row in read_node(None, {}).rows()]
+    near = difflib.get_close_matches(key, known, 3)
+    advice = f"perhaps {' or '.join(near)}" if near else "dledger config show lists all"
+    return CommandError(f"there is no setting {key}; {advice}", NOT_THERE)
+
+
+@config.command("live")
+@address_option
+@output_option
+def live(address: Reach, output: str) -> None:
+    """Settings that were set in running nodes; they count before those of files."""
+
+    async def work() -> dict[str, dict[str, str]]:
+        async with connected(address) as client:
+            return await live_settings(client.instance)
+
+    found = asyncio.run(work())
+    rows = [
+        {"broker": broker, "key": f"{SECTION}{name}", "value": text}
+        for broker, values in found.items()
+        for name, text in sorted(values.items())
+    ]
+    emit(rows, output, ("broker", "key", "value"))
+
+
+@config.command("set")
+@click.argument("key")
+@click.argument("value")
+@broker_option
+@address_option
+@output_option
+def set_(key: str, value: str, broker: str | None, address: Reach, output: str) -> None:
+    """Set KEY, a setting of the section broker, on every running node, at once.
+
+    It stands in the log of each broker name: nodes that start again, or join, have it, too, and it
+    counts before their files. `dledger config unset KEY` ends that. Settings that a node reads at
+    its start only are refused.
+    """
+    if not value:
+        raise CommandError(f"the value of {key} is empty; give one, or dledger config unset", USAGE)
+    _set(key, value, broker, address, output)
+
+
+@config.command("unset")
+@click.argument("key")
+@broker_option
+@address_option
+@output_option
+def unset(key: str, broker: str | None, address: Reach, output: str) -> None:
+    """Take KEY out of the log of each broker name: each node's own value counts again, at once."""
+    _set(key, "", broker, address, output)
+
+
+def _set(key: str, value: str, broker: str | None, address: Reach, output: str) -> None:
+    name = key.removeprefix(SECTION)
+    if name not in LIVE:
+        keys = {str(row["key"]) for row in read_node(None, {}).rows()}
+        full = key if key in keys else f"{SECTION}{name}"
+        if full not in keys:
+            raise _unknown(key)
+        raise CommandError(
+            f"{full} is read when a node starts; write it into the settings file of every node and "
+            "start them again, one by one (live are: " + ", ".join(sorted(LIVE)) + ")",
+            USAGE,
+        )
+    done: list[str] = []
+
+    async def work() -> None:
+        async with connected(address) as client:
+            await set_live(client.instance, name, value, broker=broker, done=done)
+
+    try:
+        asyncio.run(work())
+    except ClusterError:
+        if done:
+            click.echo(
+                f"done on {', '.join(done)}; not on the others, ask again for them", err=True
+            )
+        raise
+    rows = [{"broker": one, "key": f"{SECTION}{name}", "value": value or None} for one in done]
+    emit(rows, output, ("broker", "key", "value"))

@@ -13,7 +13,7 @@ Checkpoint (JSON, one object; cluster.broker.kernel.apply.checkpoint frames it w
      "locks":[[group,[[topic, queue, client],…]],…], "modes":[…],
      "producers":[…], "owners":[…], "departed":[…] (producer_rows.py),
      "ends":{"topic":[end of queue 0, …]}, "parked":{kind:…}, "log_start":address, "unreadable":n,
-     "level":n, "accounts":[row, …]}
+     "level":n, "accounts":[row, …], "settings":{name:text}}
 
 No committed record makes `apply` raise, at each start of each replica (R27): bodies, places, bytes
 without a meaning here are passed over, counted, and told to `complained`. Writers check before they
@@ -27,19 +27,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from cluster.core import producer_rows
-from cluster.core.access.account_table import AccountTable
 from cluster.core.applied_batch import ENTRY, Batch, Row, body_of
 from cluster.core.captured_state import CapturedState
 from cluster.core.delay.delayed import DelayedTable
 from cluster.core.delay.folds import DEFERRED_TOPICS, OP_TOPIC_FIELD, DeferredFolds, real_place
-from cluster.core.feature_level import ACCOUNTS_LEVEL, FeatureLevel
 from cluster.core.internal_topics import (
     STATE_TOPICS,
-    AccountsChanged,
     DelaysPassed,
     GroupsChanged,
     HalvesChecked,
-    LevelRaised,
     LocksChanged,
     LogTrimmed,
     OffsetsCommitted,
@@ -50,6 +46,7 @@ from cluster.core.internal_topics import (
     TopicsChanged,
     decode_change,
 )
+from cluster.core.leveled_tables import LeveledTables
 from cluster.core.locks import LockTable
 from cluster.core.offsets import OffsetTable, offset_rows
 from cluster.core.pop.fold import PopFold
@@ -102,8 +99,9 @@ class AppliedState:
         self.offsets = OffsetTable()
         self.locks = LockTable()
         self.modes = RequestModeTable()
-        self.level = FeatureLevel()
-        self.accounts = AccountTable()
+        self._leveled = leveled = LeveledTables()
+        self.level, self.accounts = leveled.level, leveled.accounts
+        self.settings = leveled.settings
         self.producers = ProducerTable() if producers is None else producers  # empty is falsy
         self.applied, self.term = NO_INDEX, NO_TERM
         self.position, self.store_ms = 0, 0  # `position`: end of the record at `applied`
@@ -315,14 +313,9 @@ class AppliedState:
         elif isinstance(change, ProducerOwned):
             batch.tell_numbers()
             self.producers.owned(change.producer, change.owner, store_ms)
-        elif isinstance(change, LevelRaised):
-            self.level.raised(change.level)
-        elif isinstance(change, AccountsChanged):
-            if self.level.value >= ACCOUNTS_LEVEL:  # an older node would pass it over, too
-                self.accounts.apply(change.put, change.delete)
         elif isinstance(change, DelaysPassed):
             self.delayed.passed(change.offsets, change.timers_ms)
-        else:
+        elif not self._leveled.apply(change):
             assert isinstance(change, GroupsChanged)
             self.groups.apply(change.put, change.delete, change.forbid, store_ms)
             for name in change.delete:
@@ -357,8 +350,7 @@ class AppliedState:
                 "parked": self.deferred.to_checkpoint(),
                 "log_start": self.log_start,
                 "unreadable": self.unreadable,
-                "level": self.level.value,
-                **({"accounts": self.accounts.logged()} if len(self.accounts) else {}),
+                **self._leveled.to_checkpoint(),
             },
         )
 
@@ -393,7 +385,7 @@ class AppliedState:
         producer_rows.restore(self.producers, value, ownerless=ownerless)
         self._ends = {topic.encode(): list(ends) for topic, ends in value["ends"].items()}
         self.deferred.restore(value["parked"])
-        self.accounts.restore(value.get("accounts", ()))  # not in those of earlier versions
+        self._leveled.restore(value)
         self.log_start = int(value.get("log_start", 0))  # not in those of earlier versions
         self.unreadable = int(value.get("unreadable", 0))
         self.applied, self.term = Index(value["applied"]), value["term"]

@@ -2,6 +2,7 @@
 
     level 0     every kind of internal_topics.py but those below, and of the deferred folds
     level 1     rmq_sys_dledger_accounts
+    level 2     rmq_sys_dledger_settings
     a mark      {"level":n} in rmq_sys_dledger_levels: kinds of level n may follow
 
 The mark is written by the first change that needs it, never by an upgrade alone, so that a group
@@ -21,11 +22,13 @@ from typing import Final
 
 from dledger.errors import NodeFailed
 
-LEVEL: Final = 1
+LEVEL: Final = 2
 """The highest level that this version understands."""
 
 ACCOUNTS_LEVEL: Final = 1
 """Of accounts in the log."""
+SETTINGS_LEVEL: Final = 2
+"""Of settings in the log."""
 
 LEVEL_MAX: Final = 1_000_000
 

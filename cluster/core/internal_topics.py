@@ -21,6 +21,7 @@ whitespace: one change has one byte form.
                              here on; "": of senders without an account
     rmq_sys_dledger_accounts  {"put":[row, ...],"delete":["access key", ...]}: accounts, with their
                              secrets, in plain_acl.yml's shape; of feature level 1
+    rmq_sys_dledger_settings  settings of each node (live_settings.py); of feature level 2
     rmq_sys_dledger_levels   {"level":n}: kinds of feature level n may follow (feature_level.py)
 
 A crash leaves a record whole or not at all (the log's entries are). A body that does not parse, or
@@ -37,6 +38,7 @@ from typing import Any
 
 from cluster.core.access.account_rows import check_logged
 from cluster.core.feature_level import LEVEL_MAX
+from cluster.core.live_settings import SETTINGS_TOPIC, SettingsChanged, decode_settings
 from cluster.core.record_json import (
     UNREADABLE,
     listed,
@@ -74,6 +76,7 @@ STATE_TOPICS = frozenset(
         PRODUCERS_TOPIC,
         LEVELS_TOPIC,
         ACCOUNTS_TOPIC,
+        SETTINGS_TOPIC,
     }
 )
 OWN_TOPICS = STATE_TOPICS | AUDIT_TOPICS
@@ -197,6 +200,7 @@ StateChange = (
     | ProducerOwned
     | LevelRaised
     | AccountsChanged
+    | SettingsChanged
 )
 
 
@@ -238,6 +242,8 @@ def encode_change(change: StateChange) -> StateRecord:
     if isinstance(change, AccountsChanged):
         rows = [dict(row) for row in change.put]
         return StateRecord(ACCOUNTS_TOPIC, _dump(_put_or_delete(rows, change.delete)))
+    if isinstance(change, SettingsChanged):
+        return StateRecord(SETTINGS_TOPIC, _dump(change.to_json()))
     if isinstance(change, LevelRaised):
         return StateRecord(LEVELS_TOPIC, _dump({"level": change.level}))
     offsets = {
@@ -374,6 +380,7 @@ _DECODERS: Mapping[str, Callable[[Any], StateChange]] = {
     TRIMS_TOPIC: _decode_trim,
     PRODUCERS_TOPIC: _decode_producer,
     ACCOUNTS_TOPIC: _decode_accounts,
+    SETTINGS_TOPIC: decode_settings,
     LEVELS_TOPIC: lambda value: LevelRaised(whole(value["level"], 0, LEVEL_MAX)),
 }
 assert _DECODERS.keys() == STATE_TOPICS

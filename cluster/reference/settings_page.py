@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import textwrap
 from collections import defaultdict
 
+from cluster.core.live_settings import LIVE
 from cluster.reference.markdown import code, table
 from cluster.settings import namesrv_keys
 from cluster.settings.docs import SettingDoc, describe
@@ -24,6 +26,21 @@ file, the file more than the default. In the environment `section.key` is
 `conf/broker.toml` and `conf/broker-of-three.toml`.
 
 A setting is read when a node starts: after a change start the nodes again, one after the other.
+
+## Settings that change while nodes run
+
+    dledger config set reserved_hours 48       on every node of each broker name, at once
+    dledger config live                        what was set so
+    dledger config unset reserved_hours        each node's own value counts again
+
+The console's page of settings and `mqadmin updateBrokerConfig -k fileReservedTime -v 48` do the
+same (there an empty value takes it back). The value stands in the log of the broker name, so it
+counts on all of its nodes, whichever was asked, before their files and flags, and also on a node
+that starts again or joins later. Each change is an entry of the audit log. With the first one the
+log asks for feature level 2: no node of an older version can join from then on. These may be set,
+all of the section `broker`; any other one is refused:
+
+{textwrap.fill(", ".join(f"`{name}`" for name in sorted(LIVE)), 100, break_on_hyphens=False)}.
 
 """
 #: Ours → RocketMQ's keys for it that are not in SAME.

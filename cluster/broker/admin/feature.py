@@ -102,14 +102,13 @@ class Admin:
         self.ports = AdminPorts(
             access=access,
             account_changes=leadership_parts.add(
-                AccountChanges(
-                    log, state, writer, peers_prove=environment.config.cluster_secret is not None
-                ),
+                AccountChanges(log, state, writer, peers_prove=config.cluster_secret is not None),
                 AccountChanges.leadership_ended,
             ),
             advertised=str(environment.advertised),
             calls=calls,
             config=config,
+            live=environment.live,
             daily_totals=DailyTotals(statistics, config.broker_name),
             derived=derived,
             disk=disk,

@@ -65,7 +65,7 @@ class Housekeeping:
             await asyncio.sleep(PERIOD_SECONDS)
 
     async def _once(self) -> None:
-        ports, config = self._ports, self._ports.config
+        ports, config = self._ports, self._ports.live.now
         now = ports.now()
         ports.daily_totals.look(ports.now_ms())
         ports.access.look_again()

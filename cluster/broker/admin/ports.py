@@ -9,6 +9,7 @@ from cluster.broker.admin.accounts.changes import AccountChanges
 from cluster.broker.config import BrokerConfig
 from cluster.broker.kernel.apply.derived import DerivedStore
 from cluster.broker.kernel.events.leadership import Leadership
+from cluster.broker.kernel.live_settings import LiveSettings
 from cluster.broker.kernel.net.client_calls import ClientCalls
 from cluster.broker.kernel.ports import LogPort
 from cluster.broker.kernel.read.queue_reader import QueueReader
@@ -33,6 +34,7 @@ class AdminPorts:
     advertised: str
     calls: ClientCalls
     config: BrokerConfig
+    live: LiveSettings
     derived: DerivedStore
     disk: DiskSpace
     leader_address: Callable[[], str | None]

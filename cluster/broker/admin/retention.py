@@ -80,7 +80,7 @@ class Retention:
 
     def _expired(self) -> int:
         """Where the log begins when all files have gone that may, by age and disk."""
-        log, config = self.beginning.log, self._ports.config
+        log, config = self.beginning.log, self._ports.live.now
         rules = StoreConfig(reserved_hours=config.reserved_hours, delete_hours=config.delete_hours)
         first = max(log.first_position, self._ports.state.log_start)  # below it they go already
         starts = range(first, log.end_position, log.file_size)
@@ -115,7 +115,7 @@ class Retention:
         now = self._ports.now()
         if self._waiting_since is None:
             self._waiting_since = now
-        if now - self._waiting_since >= self._ports.config.follower_grace_seconds:
+        if now - self._waiting_since >= self._ports.live.now.follower_grace_seconds:
             return position
         return self._begin_of_file(missing)
 

@@ -32,7 +32,7 @@ from cluster.protocol.topics import TopicConfig, encode_topic_list
 
 def registered(ports: AdminPorts) -> Registered | None:
     """The registration that name servers get now; None while no leader is known."""
-    leadership, config = ports.leadership, ports.config
+    leadership, config = ports.leadership, ports.live.now
     if leadership.serving is Serving.WAITING:
         return None
     topics = [

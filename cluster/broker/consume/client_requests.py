@@ -44,7 +44,7 @@ def heartbeat(ports: ConsumePorts, call: Call, data: HeartbeatData) -> None:
         wrong = group_name_error(consumer.group)
         if wrong is not None:
             raise InvalidRequest(wrong)
-    if not ports.config.auto_create_groups:
+    if not ports.live.now.auto_create_groups:
         _check_groups(ports, data)
     groups = [consumer.group for consumer in data.consumers]
     produces = bool(data.producer_groups)

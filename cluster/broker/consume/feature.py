@@ -109,6 +109,7 @@ class Consume:
             topic_routes=self.topic_routes,
             ask_again=ask_again,
             config=config,
+            live=environment.live,
             derived=derived,
             filters=filters,
             leadership=leadership,

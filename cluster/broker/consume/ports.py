@@ -11,6 +11,7 @@ from cluster.broker.consume.lock_keeper import Locks
 from cluster.broker.consume.topic_routes import TopicRoutes
 from cluster.broker.kernel.apply.derived import DerivedStore
 from cluster.broker.kernel.events.leadership import Leadership
+from cluster.broker.kernel.live_settings import LiveSettings
 from cluster.broker.kernel.ports import LogPort
 from cluster.broker.kernel.read.queue_reader import QueueReader
 from cluster.broker.kernel.read.reader import RecordReader
@@ -31,6 +32,7 @@ class ConsumePorts:
     #: Asks the next leader: a leadership ended before it served the request.
     ask_again: Callable[[Any, Frame], None]
     config: BrokerConfig
+    live: LiveSettings
     derived: DerivedStore
     #: None: queues have no extension.
     filters: FilterBits | None

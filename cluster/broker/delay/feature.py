@@ -83,6 +83,7 @@ class Delay:
             delays=delays,
             outcomes=outcomes,
             config=config,
+            live=environment.live,
             derived=derived,
             is_ordered=is_ordered,
             reader=reader,

@@ -148,7 +148,7 @@ def group_settings(ports: DelayPorts, group: str) -> Mapping[str, Any]:
     found = ports.state.groups.get(group)
     if found is not None:
         return found
-    if not ports.config.auto_create_groups:
+    if not ports.live.now.auto_create_groups:
         raise GroupNotFound(f"the consumer group {group} does not exist; create it first")
     needs_topic = ports.state.topics.get(RETRY_PREFIX + group) is None
     ports.writer.create_group(group, retry_topic=needs_topic, done=_nobody_waits)

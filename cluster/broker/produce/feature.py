@@ -72,9 +72,8 @@ class Produce:
             state,
             writer,
             environment.owned,
-            config.leader_wait_bytes_max,
+            environment.live,
             rate=Rate(per_second, math.ceil(10 * per_second)),
-            topics_max=config.auto_create_topics_max,
             retry=retry,
         )
         leadership_parts.add(creation.paced, PacedCreation.leadership_ended)
@@ -108,6 +107,7 @@ class Produce:
             advertised=str(advertised),
             calls=calls,
             config=config,
+            live=environment.live,
             disk=disk,
             now_ms=now_ms,
             registry=registry,

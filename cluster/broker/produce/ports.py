@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cluster.broker.config import BrokerConfig
+from cluster.broker.kernel.live_settings import LiveSettings
 from cluster.broker.kernel.net.client_calls import ClientCalls
 from cluster.broker.kernel.write.disk_space import DiskSpace
 from cluster.broker.produce.send import SendPath
@@ -21,6 +22,7 @@ class ProducePorts:
     advertised: str
     calls: ClientCalls
     config: BrokerConfig
+    live: LiveSettings
     disk: DiskSpace
     now_ms: Callable[[], int]
     registry: ClientRegistry

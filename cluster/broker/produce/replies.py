@@ -54,7 +54,7 @@ def reply(ports: ProducePorts, call: Call, request: SendRequest) -> None:
     asked_by = decode_properties(request.properties).get(REPLY_TO_CLIENT)
     if asked_by is None:
         raise ServerError(f"reply message properties[{REPLY_TO_CLIENT}] is null; send it")
-    if ports.config.store_replies:
+    if ports.live.now.store_replies:
         _store(ports, call, request)
     _find(ports, call, request, asked_by, 0.0)
 
@@ -76,7 +76,7 @@ class _Replier:
 
 def _store(ports: ProducePorts, call: Call, request: SendRequest) -> None:
     """As a oneway message of the topic that it was sent to; not while producers are refused."""
-    if ports.disk.used_ratio <= ports.config.disk_full_ratio:
+    if ports.disk.used_ratio <= ports.live.now.disk_full_ratio:
         template = replace(request.template, code=int(RequestCode.SEND_MESSAGE_V2))
         flag, sender = request.flag | FLAG_ONEWAY, call.caller.key
         stored = request._replace(template=template, flag=flag, sender=sender)

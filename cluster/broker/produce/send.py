@@ -38,7 +38,7 @@ from cluster.broker.produce.stored_before import StoredBefore
 from cluster.broker.produce.stored_properties import StoredProperties
 from cluster.core.apply import AppliedState
 from cluster.core.queue_offsets import LeaderQueueOffsets
-from cluster.errors import ClusterError, ProducerForgotten, QueueFull, TopicNotFound
+from cluster.errors import ClusterError, ProducerForgotten, QueueFull
 from cluster.protocol.frames import FLAG_ONEWAY
 from cluster.protocol.send import SendRequest
 from cluster.protocol.send_own import OwnResponseEncoder
@@ -97,7 +97,7 @@ class SendPath:
         self._create_topic, self.locate = create_topic, locate
         self.applied = applied
         self.body_size_max = config.body_size_max
-        self._auto_create, self._durability = config.auto_create_topics, config.durability
+        self._durability = config.durability
         self.responder, self.leader_address = responder, leader_address
         host = store_host.hex().upper().encode()
         self.own_responder = OwnResponseEncoder(host) if len(store_host) == 8 else None
@@ -354,10 +354,6 @@ class SendPath:
         check_name(template)
         config = self._state.topics.get(template.topic)
         if config is None:
-            if not self._auto_create:
-                raise TopicNotFound(
-                    f"the topic {template.topic} does not exist; create it and send again"
-                )
             self._create_topic(client, request)
             return None
         target = make_target(

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from cluster.broker.kernel.live_settings import LiveSettings
 from cluster.broker.kernel.net.refusals import to_service_error
 from cluster.broker.kernel.write.state_writer import WAITING_MAX, StateWriter
 from cluster.broker.produce.paced_creation import PacedCreation
@@ -35,21 +36,24 @@ class TopicCreation:
         state: AppliedState,
         writer: StateWriter,
         owned: Owned,
-        bytes_max: int,
+        live: LiveSettings,
         *,
         rate: Rate,
-        topics_max: int,
         retry: Retry,
     ) -> None:
         self._state, self._writer = state, writer
-        self._bytes, self._bytes_max = 0, bytes_max
+        self._live, self._bytes = live, 0
         self._count, self.paced = 0, PacedCreation(writer.create_topic, owned)
-        self._rate, self._topics_max, self._now = rate, topics_max, owned.time
+        self._rate, self._now = rate, owned.time
         self._retry = retry
 
     def create(self, client: SendClient, request: SendRequest) -> None:
         """Begin, or join, the creation of the topic. Raises TopicNotFound or QueueFull."""
         template = request.template
+        if not self._live.now.auto_create_topics:
+            raise TopicNotFound(
+                f"the topic {template.topic} does not exist; create it and send again"
+            )
         config = self._state.topics.plan_auto_create(
             template.topic, template.default_topic, template.default_topic_queue_count
         )
@@ -60,7 +64,7 @@ class TopicCreation:
             )
 
         size = len(request.body) + len(request.properties)
-        if self._bytes + size > self._bytes_max or self._count >= WAITING_MAX:
+        if self._bytes + size > self._live.now.leader_wait_bytes_max or self._count >= WAITING_MAX:
             raise QueueFull("too much waits for topics to be created; pause, then send again")
         name = template.topic
         is_creating = self._writer.is_creating(name)
@@ -84,9 +88,10 @@ class TopicCreation:
 
     def _admit(self, topic: str) -> None:
         """Raises TopicNotFound or QueueFull when sends have created too many topics."""
-        if len(self._state.topics) >= self._topics_max:
+        most = self._live.now.auto_create_topics_max
+        if len(self._state.topics) >= most:
             raise TopicNotFound(
-                f"the topic {topic} does not exist, and the broker has {self._topics_max} topics,"
+                f"the topic {topic} does not exist, and the broker has {most} topics,"
                 " as many as auto_create_topics_max lets sends create; have it created by an"
                 " administrator (dledger topic create), or delete topics"
             )

@@ -162,4 +162,25 @@ OPERATING: tuple[Route, ...] = (
         command="dledger dlq resend {group} --to {to}",
         statuses=_REFUSED,
     ),
+    Route(
+        method="PATCH",
+        path="/api/v1/settings/{key}",
+        role=Role.ADMIN,
+        summary="Set a setting on every running node of each broker name; those that are is_live.",
+        answer="SettingChanged",
+        handler=configuration.change_setting,
+        parameters=(
+            Parameter(
+                "key", "a setting of the section broker", place="path", required=True, length_max=80
+            ),
+            Parameter(
+                "value",
+                "as in a settings file; empty: each node's own counts again",
+                place="body",
+                default="",
+            ),
+        ),
+        command="dledger config set {key} {value}",
+        statuses=_REFUSED,
+    ),
 )

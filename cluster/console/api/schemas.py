@@ -182,8 +182,12 @@ SCHEMAS: Schemas = {
         not_logged="text",
         command="text",
     ),
-    "Settings": _object(node="text", settings="[Setting]", command="text"),
-    "Setting": _object(key="text", value="text?", origin="text", meaning="text"),
+    "Settings": _object(node="text", settings="[Setting]", live_error="text?", command="text"),
+    "Setting": _object(
+        key="text", value="text?", origin="text", meaning="text", is_live="bool", set="[SetValue]"
+    ),
+    "SetValue": _object(broker="text", value="text"),
+    "SettingChanged": _object(brokers="texts", failed="text?", command="text"),
     "AuditPage": _object(
         entries="[AuditEntry]", cursor="text?", left_out="[LeftOut]", damaged="int", command="text"
     ),

@@ -58,18 +58,49 @@ export async function trace({ main, params: [topic = "", key = ""], go }) {
   ], found.steps, "Nothing is known of it."), h("p.quiet", {}, "The same as a command:"), h("pre", {}, found.command));
 }
 
-export async function settings({ main }) {
+/** Asks for another value of a setting that changes while nodes run. */
+function setting(row, said, again) {
+  const dialog = document.getElementById("dialog"), now = row.set[0]?.value ?? row.value ?? "";
+  const value = h("input", { value: now, maxlength: 255, placeholder: "empty: each node's own" });
+  replace(dialog, h("h2", {}, row.key), h("p.quiet", {}, row.meaning), h("form", { method: "dialog", onsubmit: (event) => {
+    event.preventDefault();
+    const text = value.value.trim(), name = row.key.replace(/^broker\./, "");
+    let found = null;
+    confirm({
+      title: row.key, label: text ? "Set it" : "Take it out",
+      command: text ? `dledger config set ${name} ${text}` : `dledger config unset ${name}`,
+      text: text ? `Sets ${row.key} to ${text} on every running node of each broker name, at once. It stands in their logs: `
+        + "nodes that start again, or join, have it, too, and it counts before their settings files."
+        : `Takes ${row.key} out of the log of each broker name: the value of each node's own settings counts again, at once.`,
+      work: async () => { found = await send("PATCH", `/settings/${path(row.key)}`, { value: text }); },
+      then: () => { replace(said, found.failed ? h("div.alert.critical", { role: "alert" }, found.failed)
+        : h("p.good", {}, `✓ ${row.key} is changed on ${found.brokers.join(", ")}.`)); again(); },
+    });
+  } }, h("div.row", {}, h("label", {}, "Value", value), h("button.main", {}, "Next"),
+    h("button", { type: "button", onclick: () => dialog.close() }, "Leave it"))));
+  dialog.setAttribute("aria-label", row.key);
+  if (!dialog.open) dialog.showModal();
+}
+
+const inLog = (row) => row.set.map((one) => `${one.value} in the log of ${one.broker}`).join(", ");
+
+export async function settings({ main, may }) {
   const text = h("input", { type: "search", placeholder: "part of a name" });
   const which = h("select", {}, h("option", { value: "given" }, "given"), h("option", { value: "all" }, "all"));
   const place = h("section.card", { "aria-live": "polite" }), command = h("pre"), title = h("h1", {}, "Settings");
+  const said = h("div", { role: "status" }), unknown = h("div");
   async function load() {
     try {
       const found = await get("/settings", { which: which.value, filter: text.value });
       replace(title, `Settings of ${found.node}`);
       replace(command, found.command);
+      replace(unknown, found.live_error ? h("p.warn", {}, `What is set in the logs is not known: ${found.live_error}`) : null);
       replace(place, table([
-        ["setting", (row) => mono(row.key)], ["value", (row) => mono(row.value ?? "–")],
-        ["origin", (row) => row.origin], ["meaning", (row) => h("span.quiet", {}, row.meaning)],
+        ["setting", (row) => mono(row.key)], ["value", (row) => mono(row.set[0]?.value ?? row.value ?? "–")],
+        ["origin", (row) => (row.set.length ? `${inLog(row)}; this node's own: ${row.value ?? "–"}, ${row.origin}` : row.origin)],
+        ["meaning", (row) => h("span.quiet", {}, row.meaning)],
+        ["live", (row) => (!row.is_live ? "" : may("admin") ? h("button", { type: "button", "aria-label": `Change ${row.key}`,
+          onclick: () => setting(row, said, load) }, "Change …") : "yes")],
       ], found.settings, "Every setting is at its default."));
     } catch (error) {
       replace(place, failure(error));
@@ -79,8 +110,9 @@ export async function settings({ main }) {
   text.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(load, 200); });
   which.addEventListener("change", load);
   replace(main, h("div.title", {}, title), h("p.quiet", {},
-    "Of this node. None changes while it runs: write it into the file of every node, and start them again, one by one."),
-    h("div.row", {}, h("label", {}, "Filter", text), h("label", {}, "Which", which)), place,
+    "Of this node. What can be changed here changes on every node, by the log. All else is read when a node starts: "
+    + "write it into the file of every node, and start them again, one by one."),
+    h("div.row", {}, h("label", {}, "Filter", text), h("label", {}, "Which", which)), said, unknown, place,
     h("p.quiet", {}, "The same as a command, on its machine:"), command);
   await load();
 }

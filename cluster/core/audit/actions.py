@@ -163,6 +163,16 @@ def _resume(request: Any) -> Action:
     return Action("txn resume", f"message {request.msg_id}")
 
 
+def _settings(request: dict[str, str]) -> Action | None:
+    if not request:
+        return None
+    command = ""
+    if len(request) == 1:
+        ((name, value),) = request.items()
+        command = _command("config", *(("set", name, value) if value else ("unset", name)))
+    return Action("config set", _names("setting", [*request]), command)
+
+
 def _recorded(request: Any) -> Action:
     return Action(request.verb, request.target, request.command)
 
@@ -189,6 +199,7 @@ ACTIONS: Final[Mapping[int, Callable[[Any], Action | None]]] = {
     Code.AUTH_CREATE_ACL: _acl,
     Code.AUTH_UPDATE_ACL: _acl,
     Code.AUTH_DELETE_ACL: _acl,
+    Code.UPDATE_BROKER_CONFIG: _settings,
     Code.RECORD_ACTION: _recorded,
 }
 
@@ -214,6 +225,7 @@ _VERBS: Final[Mapping[int, str]] = {
     Code.AUTH_CREATE_ACL: "account alter",
     Code.AUTH_UPDATE_ACL: "account alter",
     Code.AUTH_DELETE_ACL: "account alter",
+    Code.UPDATE_BROKER_CONFIG: "config set",
     Code.RECORD_ACTION: "record",
 }
 assert _VERBS.keys() == ACTIONS.keys()

@@ -105,7 +105,7 @@ code    what it asks for                   anon none else read write full admin 
 17      create a topic                      -    -    -    -    -     -    +     state
 18      create topics                       -    -    -    -    -     -    +     state
 21      all topics                          -    -    -    -    -     -    +     shown
-25      broker settings                     -    -    -    -    -     -    +     none
+25      broker settings                     -    -    -    -    -     -    +     state
 26      show broker settings                -    -    -    -    -     -    +     shown
 28      figures of the broker               -    -    -    -    -     -    +     shown
 43      all offsets                         -    -    -    -    -     -    +     shown

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cluster.broker.admin.accounts import changes
-from cluster.core.feature_level import ACCOUNTS_LEVEL
+from cluster.core.feature_level import LEVEL
 from cluster.protocol.codes import RequestCode as Code
 from dledger.core.status import NodeStatus
 
@@ -24,7 +24,7 @@ async def test_the_first_account_waits_for_members_of_an_older_version(
     async with make_brokers(3, **SETTINGS) as brokers:
         leader = await brokers.leader()
         driver = leader.parts.log.driver
-        await until(lambda: set(driver.roster.levels().values()) == {ACCOUNTS_LEVEL})
+        await until(lambda: set(driver.roster.levels().values()) == {LEVEL})
         before = leader.parts.log.store.last.index
         levels = driver.roster.levels()
         older = next(iter(levels))
@@ -43,7 +43,7 @@ async def test_the_first_account_waits_for_a_member_that_is_down(
     async with make_brokers(3, **SETTINGS) as brokers:
         leader, follower = await brokers.leader(), await brokers.follower()
         roster, name = leader.parts.log.driver.roster, follower.config.node_id
-        await until(lambda: set(roster.levels().values()) == {ACCOUNTS_LEVEL})
+        await until(lambda: set(roster.levels().values()) == {LEVEL})
         await brokers.stop_node(brokers.nodes.index(follower))
         await until(lambda: roster.levels()[name] == 0, "what it said is forgotten")
         client = await brokers.client(leader)
@@ -59,7 +59,7 @@ async def test_the_first_account_waits_for_a_member_that_is_silent(
     async with make_brokers(3, **SETTINGS) as brokers:
         leader = await brokers.leader()
         log, client = leader.parts.log, await brokers.client(leader)
-        await until(lambda: set(log.driver.roster.levels().values()) == {ACCOUNTS_LEVEL})
+        await until(lambda: set(log.driver.roster.levels().values()) == {LEVEL})
         status = log.status
 
         def silent() -> NodeStatus:

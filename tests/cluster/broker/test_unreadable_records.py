@@ -38,6 +38,7 @@ from cluster.core.internal_topics import (
     checked_record,
     decode_change,
 )
+from cluster.core.live_settings import SettingsChanged
 from cluster.core.pop import records as pop
 from cluster.core.pop.names import revive_topic
 from cluster.core.request_modes import RequestMode
@@ -64,6 +65,7 @@ CHANGES: Mapping[type, StateChange] = {
     ProducerOwned: ProducerOwned("p", "alice"),
     LevelRaised: LevelRaised(0),
     AccountsChanged: AccountsChanged((ACCOUNT,), ("another",)),
+    SettingsChanged: SettingsChanged({"reserved_hours": "48"}, ("audit_days",)),
 }
 POPS: Mapping[type, pop.PopRecord] = {
     pop.Taken: pop.Taken(PLACE, 3, 1_000, 60_000, (3, 4, 6), 3, 7, "b"),

@@ -22,6 +22,7 @@ _COUNTS = "counts what this process has seen, to know when an export is due"
 DIFFER = {
     "AccountTable.accounts": "read from the rows",
     "AccountTable._watchers": "parts of this process",
+    "SettingsTable._watchers": "parts of this process",
     "DelayedTable._heaps": "a leader takes from it; what waits is in `_waiting`",
     "HalfTable._heap": "a leader takes from it; what waits is in `_waiting`",
     "HeldTable._due": "a leader takes from it, and makes it anew when a leadership begins",

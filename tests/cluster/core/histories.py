@@ -27,6 +27,7 @@ from cluster.core.internal_topics import (
     TopicsChanged,
     encode_change,
 )
+from cluster.core.live_settings import SettingsChanged
 from cluster.core.pop.names import revive_topic
 from cluster.core.pop.records import (
     Acked,
@@ -131,9 +132,10 @@ class History:
     def _level(self) -> None:
         self.change(LevelRaised(0))
         drawn, self.random = self.random, Random(self.log.last.index)  # the rest stays as it was
-        self.change(LevelRaised(1))
+        self.change(LevelRaised(2))
         key, other = self.random.sample([f"account-{number}" for number in range(4)], 2)
         self.change(AccountsChanged((account_row(key, self.random),), (other,)))
+        self.change(SettingsChanged({"reserved_hours": key[-1]}, ("audit_days",)))
         self.random = drawn
 
     def _message(self) -> None:

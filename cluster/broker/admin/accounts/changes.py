@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from cluster.broker.kernel.ports import LogPort
+from cluster.broker.kernel.write.level_mark import level_mark
 from cluster.broker.kernel.write.state_writer import StateWriter
 from cluster.core.access.account_rows import logged_row
 from cluster.core.access.account_table import NO_ADMINISTRATOR
@@ -23,9 +24,6 @@ from cluster.core.feature_level import ACCOUNTS_LEVEL
 from cluster.core.internal_topics import AccountsChanged, LevelRaised
 from cluster.errors import InvalidRequest, ServiceNotAvailable
 from cluster.security.access_file import check_secret
-
-SILENT_SECONDS = 5.0
-"""A member that was not heard for so long is away, and may come back as an older version."""
 
 Row = Mapping[str, Any]
 Done = Callable[[Exception | None], None]
@@ -81,30 +79,14 @@ class AccountChanges:
 
     def _mark(self) -> LevelRaised | None:
         """The mark that the first account of the log needs (R28). None: it is there."""
-        if self._state.level.value >= ACCOUNTS_LEVEL:
-            return None
-        levels = self._log.driver.roster.levels()
-        if levels and not self._peers_prove:
+        log = self._log
+        is_marked = self._state.level.value >= ACCOUNTS_LEVEL
+        if not is_marked and log.driver.roster.levels() and not self._peers_prove:
             raise InvalidRequest(
                 "accounts in a group of several nodes need broker.cluster_secret, the same on "
                 "each: without it everybody can say to be a node; set it and restart them"
             )
-        now = self._log.driver.now() if levels else 0.0
-        heard = {
-            peer.node_id
-            for peer in self._log.status().peers
-            if now - peer.heard_at < SILENT_SECONDS
-        }
-        older = sorted(
-            name for name, level in levels.items() if level < ACCOUNTS_LEVEL or name not in heard
-        )
-        if older:
-            raise ServiceNotAvailable(
-                f"accounts in the log need every member at feature level {ACCOUNTS_LEVEL}, and "
-                f"{', '.join(older)} did not say so; upgrade and start it, or remove it from the "
-                "group, then ask again"
-            )
-        return LevelRaised(ACCOUNTS_LEVEL)
+        return level_mark(log, self._state, ACCOUNTS_LEVEL, "accounts in the log")
 
 
 def _may_be_chief(row: Row) -> bool:

@@ -140,7 +140,7 @@ class Keeping:
         """Entries at addresses of [first, position)."""
         ports = self._ports
         gathering = Gathering(
-            ports.config,
+            ports.live.now,
             ports.derived,
             ports.reader,
             first=first,

@@ -7,10 +7,14 @@ import logging
 from typing import Any
 
 from cluster.broker.admin.ports import AdminPorts
+from cluster.broker.kernel.live_settings import changed, text_of_setting
 from cluster.broker.kernel.net.request_bodies import properties_of
 from cluster.broker.kernel.net.requests import Call, Handler, Who, fields, nothing
+from cluster.broker.kernel.write.level_mark import level_mark
 from cluster.core.access.needs import ADMIN
 from cluster.core.delay.progress import delay_progress
+from cluster.core.feature_level import SETTINGS_LEVEL
+from cluster.core.live_settings import LIVE, SettingsChanged
 from cluster.core.statistics import BROKER_GET_NUMS, BROKER_PUT_NUMS, Recent
 from cluster.core.topics import built_in_topics
 from cluster.errors import InvalidRequest, ServerError
@@ -22,12 +26,16 @@ from commitlog.records.record import HEADER_SIZE
 from dledger.producers.durability import Durability
 
 VERSION_TEXT = "V5_3_3"
+LIVE_LINES = "dledger.live."
+"""Settings that the log holds have this in front of our name, among the lines of 26."""
 _log = logging.getLogger(__name__)
 
 # RocketMQ's name → ours; the same pairs as in broker.conf (cluster.settings.rocketmq_keys).
 _KEYS = {
     "autoCreateSubscriptionGroup": "auto_create_groups",
     "autoCreateTopicEnable": "auto_create_topics",
+    "deleteWhen": "delete_hours",
+    "fileReservedTime": "reserved_hours",
     "brokerClusterName": "cluster_name",
     "brokerName": "broker_name",
     "diskSpaceWarningLevelRatio": "disk_full_ratio",
@@ -160,8 +168,9 @@ def _earliest_ms(ports: AdminPorts, call: Call) -> int:
 
 def get_config(ports: AdminPorts, call: Call, request: None) -> None:
     """26: settings under RocketMQ's names, as lines `key=value`."""
-    config, state = ports.config, ports.state
-    lines = {name: _text(getattr(config, own)) for name, own in _KEYS.items()}
+    config, state = ports.live.now, ports.state
+    lines = {f"{LIVE_LINES}{name}": text for name, text in state.settings.values.items()}
+    lines |= {name: text_of_setting(getattr(config, own)) for name, own in _KEYS.items()}
     ip, _, port = (ports.advertised or "").rpartition(":")
     lines["brokerIP1"] = ip.strip("[]")
     lines["listenPort"] = port
@@ -178,29 +187,42 @@ def get_config(ports: AdminPorts, call: Call, request: None) -> None:
     call.answer(0, {"version": dump(state.topics.version.to_json()).decode()}, body.encode())
 
 
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def update_config(ports: AdminPorts, call: Call, values: dict[str, str]) -> None:
-    """25: an unknown key is ignored and logged, as in RocketMQ; a known one is set at the start.
+    """25: settings of LIVE, by RocketMQ's name or ours, on every node of the group, by the log.
 
-    Settings of a node come from its files (every replica's must agree), so a change that would be
-    gone after a restart is refused; one that changes nothing succeeds.
+    A restarted node, and one that joins, has them, too; an empty value takes one out of the log,
+    and each node's own counts again. A setting that is read at the start only is refused, unless it
+    has that value already. An unknown key is ignored and logged, as in RocketMQ.
     """
-    config = ports.config
+    config, live = ports.config, ports.live.now
+    known = {item.name for item in dataclasses.fields(config) if item.repr}  # no secrets
+    put, delete = dict[str, str](), list[str]()
     for key, value in values.items():
-        own = _KEYS.get(key)
-        known = {item.name for item in dataclasses.fields(config) if item.repr}  # no secrets
-        if own is None and key not in known:
+        own = _KEYS.get(key, key.removeprefix("broker."))
+        if own not in known:
             _log.warning("%s: unknown broker setting %.100s ignored", call.client.address, key)
-            continue
-        if _text(getattr(config, own or key)) != value:
+        elif own in LIVE and not value:
+            delete.append(own)
+        elif own in LIVE:
+            try:
+                found = changed(config, own, value.replace(";", ","))
+            except ValueError as error:
+                raise InvalidRequest(f"{key} cannot be {value:.40}: {error}; correct it") from None
+            put[own] = text_of_setting(getattr(found, own))
+        elif text_of_setting(getattr(live, own)) != value:
             raise InvalidRequest(
-                f"{key} is set when a node starts; write it into the configuration file of every "
-                "node and restart them one by one"
+                f"{key} is set when a node starts; write broker.{own} into the settings file of "
+                "every node and restart them one by one"
             )
-    call.answer()
+    logged = ports.state.settings.values
+    put = {name: text for name, text in put.items() if logged.get(name) != text}
+    gone = tuple(name for name in delete if name in logged)
+    if not put and not gone:
+        call.answer()
+        return
+    mark = level_mark(ports.log, ports.state, SETTINGS_LEVEL, "settings in the log")
+    change = SettingsChanged(put, gone)
+    ports.writer.write(change, call.done, *(() if mark is None else (mark,)))
 
 
 def stats_data(ports: AdminPorts, call: Call, request: StatsDataRequest) -> None:
@@ -238,7 +260,7 @@ def nothing_expired(_: AdminPorts, call: Call, request: None) -> None:
 ROUTES: dict[int, Handler[AdminPorts, Any]] = {
     RequestCode.GET_BROKER_RUNTIME_INFO: Handler(Who.ANYWHERE, nothing, ADMIN, runtime_info),
     RequestCode.GET_BROKER_CONFIG: Handler(Who.ANYWHERE, nothing, ADMIN, get_config),
-    RequestCode.UPDATE_BROKER_CONFIG: Handler(Who.ANYWHERE, properties_of, ADMIN, update_config),
+    RequestCode.UPDATE_BROKER_CONFIG: Handler(Who.LEADER, properties_of, ADMIN, update_config),
     RequestCode.VIEW_BROKER_STATS_DATA: Handler(
         Who.LEADER, fields(StatsDataRequest), ADMIN, stats_data
     ),

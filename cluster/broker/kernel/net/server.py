@@ -13,7 +13,7 @@ import logging
 import socket
 from collections.abc import Callable, Iterable, Sequence
 
-from cluster.broker.config import BrokerConfig
+from cluster.broker.kernel.live_settings import LiveSettings
 from cluster.broker.kernel.net.connection import ClientConnection, costs_connection
 from cluster.broker.kernel.net.router import Router
 from cluster.limits import descriptors
@@ -62,7 +62,7 @@ class ClientServer:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        live: LiveSettings,
         router: Router,
         owned: Owned,
         *,
@@ -70,7 +70,7 @@ class ClientServer:
         guarded: Callable[[], bool] = lambda: False,
     ) -> None:
         """`guarded`: True when senders have to be checked before a send is decoded."""
-        self._config, self._router, self._owned, self._left = config, router, owned, left
+        self._live, self._router, self._owned, self._left = live, router, owned, left
         self._guarded = guarded
         self._servers: list[asyncio.Server] = []
         self._stops = False
@@ -86,7 +86,7 @@ class ClientServer:
 
         Raises OSError or ssl.SSLError for certificates that cannot be used.
         """
-        config, guarded = self._config, self._guarded
+        config, guarded = self._live.now, self._guarded
         return listening(
             lambda: ClientConnection(
                 self, config.frame_size_max, whole_frames=guarded(), is_relay=relays
@@ -151,7 +151,7 @@ class ClientServer:
 
     def close_idle(self) -> None:
         """Close connections on which no byte came for `idle_seconds_max` seconds."""
-        oldest = self._owned.time() - self._config.idle_seconds_max
+        oldest = self._owned.time() - self._live.now.idle_seconds_max
         for connection in list(self.connections):
             if connection.heard_at < oldest:
                 connection.close()
@@ -160,7 +160,7 @@ class ClientServer:
 
     def opened(self, connection: ClientConnection) -> bool:
         """Take the connection; False, and counted as refused, when too many are open."""
-        full = len(self.connections) >= self._config.connections_max
+        full = len(self.connections) >= self._live.now.connections_max
         if full or not descriptors.admits(connection.descriptor):
             self._refused(connection, "connections_max" if full else "the limit of open files")
             return False

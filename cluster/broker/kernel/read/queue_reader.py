@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from cluster.broker.config import BrokerConfig
 from cluster.broker.kernel.apply.derived import DerivedStore
+from cluster.broker.kernel.live_settings import LiveSettings
 from cluster.broker.kernel.read.reader import RecordReader
 from cluster.broker.kernel.read.wanted import Wanted
 from cluster.core.filter_bits import FilterBits
@@ -28,7 +28,7 @@ class QueueReader:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        live: LiveSettings,
         derived: DerivedStore,
         reader: RecordReader,
         *,
@@ -36,7 +36,7 @@ class QueueReader:
         count_read: Callable[[str, str, int, int], None] = lambda *_: None,
     ) -> None:
         """`count_read(group, topic, messages, bytes)` is called for each scan with messages."""
-        self._config, self._derived, self._reader = config, derived, reader
+        self._live, self._derived, self._reader = live, derived, reader
         self._filters, self._count_read = filters, count_read
         self.messages = self.bytes = 0
 
@@ -50,7 +50,7 @@ class QueueReader:
         queue = self._derived.queue(request.topic, request.queue_id)
         if queue is None or not queue.min_offset <= offset < queue.max_offset:
             return None
-        config = self._config
+        config = self._live.now
         count_max = max(1, min(request.max_msg_nums, config.pull_count_max))
         if wanted_by.expression is not None:
             raw = queue.read_raw(offset, config.pull_scan_max)
@@ -80,7 +80,7 @@ class QueueReader:
 
     def _bytes_max(self, request: PullRequest) -> int:
         """The client's limit (maxMsgBytes), at most the broker's; without one, the broker's."""
-        most, asked = self._config.pull_bytes_max, request.max_msg_bytes or 0
+        most, asked = self._live.now.pull_bytes_max, request.max_msg_bytes or 0
         return min(most, asked) if asked > 0 else most
 
     def _tags_of(self, request: PullRequest, address: int, hashes: frozenset[int]) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from cluster.broker.kernel.live_settings import LiveSettings
 from cluster.broker.kernel.read.topic_checks import check_queue_id, find_readable
 from cluster.core.apply import AppliedState
 from cluster.core.groups import BROADCASTING, ClientRegistry
@@ -58,11 +59,8 @@ EVERYTHING = Wanted(None)
 class Subscriptions:
     """Of one broker. All checks are in memory."""
 
-    def __init__(
-        self, state: AppliedState, registry: ClientRegistry, *, auto_create_groups: bool
-    ) -> None:
-        self._state, self._registry = state, registry
-        self._auto_create_groups = auto_create_groups
+    def __init__(self, state: AppliedState, registry: ClientRegistry, live: LiveSettings) -> None:
+        self._state, self._registry, self._live = state, registry, live
         self._parsed: dict[str, Expression] = {}
 
     def wanted(self, request: PullRequest) -> Wanted:
@@ -98,7 +96,7 @@ class Subscriptions:
         name, groups = request.consumer_group, self._state.groups
         bean = groups.get(name)
         if bean is None:
-            if not self._auto_create_groups:
+            if not self._live.now.auto_create_groups:
                 raise GroupNotFound(f"the consumer group {name} does not exist; create it first")
             return
         if not bean.get("consumeEnable", True):

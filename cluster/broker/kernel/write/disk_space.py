@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from cluster.broker.config import BrokerConfig
+from cluster.broker.kernel.live_settings import LiveSettings
 from cluster.broker.kernel.ports import LogPort
 from cluster.errors import ClusterError, ServiceNotAvailable
 from commitlog.files.system import FileSystem
@@ -23,13 +23,13 @@ class DiskSpace:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        live: LiveSettings,
         files: FileSystem,
         log: LogPort,
         *,
         call_soon: Callable[[Callable[[], None]], object],
     ) -> None:
-        self._config, self._files, self._log = config, files, log
+        self._live, self._files, self._log = live, files, log
         self._call_soon = call_soon
         self.used_ratio = 0.0
         self._deriving = ""
@@ -37,7 +37,7 @@ class DiskSpace:
 
     def look(self) -> None:
         """Measure the disk, and tell the replica."""
-        self.used_ratio = self._files.usage(self._config.root).used_ratio
+        self.used_ratio = self._files.usage(self._live.now.root).used_ratio
         self._tell()
 
     def deriving_rests(self, why: str) -> None:
@@ -72,7 +72,7 @@ class DiskSpace:
         if self._unsaved:
             name, error = next(iter(self._unsaved.items()))
             return f"there was no space to write {name} ({error}); free some space"
-        limit = self._config.disk_full_ratio
+        limit = self._live.now.disk_full_ratio
         if self.used_ratio <= limit:
             return ""
         return (
