@@ -281,7 +281,7 @@ ACCESS = (
         (
             Patch(
                 "cluster.broker.kernel.net.router",
-                "self._callers.judge_age(call.frame, self._leadership.leading_since)",
+                "self._callers.judge(call.caller, call.frame, self._leadership.leading_since)",
                 "pass",
             ),
         ),

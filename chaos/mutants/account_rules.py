@@ -6,6 +6,7 @@ from chaos.mutants.mutant import Mutant
 from chaos.mutants.patch import Patch
 
 _ACCOUNTS = "tests/cluster/broker/test_accounts.py::"
+_LEVELS = "tests/cluster/core/test_feature_level.py::"
 _JUDGED = "tests/cluster/broker/test_accounts_judged.py::"
 _POLICIES = "tests/cluster/core/access/test_policies.py::"
 _ROCKETMQ = "tests/cluster/broker/test_rocketmq_accounts.py::"
@@ -164,8 +165,8 @@ ACCOUNTS = (
         (
             Patch(
                 "cluster.broker.admin.accounts.changes",
-                "        mark = self._mark()\n",
-                "        mark = self._mark()\n"
+                "        mark = self._mark(level_of_accounts(rows))\n",
+                "        mark = self._mark(level_of_accounts(rows))\n"
                 "        if mark is not None:\n"
                 "            self._writer.write(mark, lambda error: None)\n",
             ),
@@ -189,14 +190,68 @@ ACCOUNTS = (
         ("R28", "R29"),
         (
             Patch(
-                "cluster.broker.admin.accounts.changes",
-                "        if older:\n",
-                "        if False:\n",
+                "cluster.broker.kernel.write.level_mark",
+                "    if older:\n",
+                "    if False:\n",
             ),
         ),
         tests=(
             "tests/cluster/broker/test_first_account.py::"
             "test_the_first_account_waits_for_members_of_an_older_version",
         ),
+    ),
+    Mutant(
+        "quotas-are-logged-before-every-member-understands-them",
+        ("R28", "R29"),
+        (
+            Patch(
+                "cluster.core.leveled_tables",
+                "    return QUOTAS_LEVEL if has_quota else ACCOUNTS_LEVEL\n",
+                "    return ACCOUNTS_LEVEL\n",
+            ),
+        ),
+        tests=(
+            "tests/cluster/broker/test_quotas.py::"
+            "test_a_member_of_an_older_version_keeps_quotas_out_of_the_log",
+        ),
+    ),
+    Mutant(
+        "settings-are-logged-without-the-mark-of-their-level",
+        ("R28",),
+        (
+            Patch(
+                "cluster.broker.admin.figures.runtime",
+                "*(() if mark is None else (mark,))",
+                "*()",
+            ),
+        ),
+        tests=(
+            "tests/cluster/broker/test_live_settings.py::"
+            "test_a_setting_counts_on_every_node_and_after_a_restart",
+        ),
+    ),
+    Mutant(
+        "settings-count-below-their-feature-level",
+        ("R28",),
+        (
+            Patch(
+                "cluster.core.leveled_tables",
+                "            if self.level.value >= SETTINGS_LEVEL:\n",
+                "            if True:\n",
+            ),
+        ),
+        tests=(f"{_LEVELS}test_records_below_their_level_are_passed_over",),
+    ),
+    Mutant(
+        "accounts-send-more-than-their-quota",
+        ("R29",),
+        (
+            Patch(
+                "cluster.core.access.quota",
+                "bucket.fill(now) < 1",
+                "bucket.fill(now) is None",
+            ),
+        ),
+        tests=("tests/cluster/core/access/test_quota.py::test_a_batch_counts_its_messages",),
     ),
 )

@@ -126,6 +126,7 @@ def _counted(parts: BrokerComponents) -> dict[str, Any]:
         "messages_in": parts.sends.messages,
         "sends_refused": parts.sends.refused,
         "signatures_refused": parts.access.refused,
+        "quota_refusals": dict(parts.access.quotas.refused),
         "mistakes": parts.owned.mistakes,
         "records_passed_over": parts.state.unreadable,
         "messages_out": parts.queues.messages,

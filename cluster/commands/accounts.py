@@ -25,6 +25,7 @@ from cluster.commands.connecting import Reach, address_option, connected
 from cluster.commands.errors import USAGE, CommandError
 from cluster.commands.output import emit, output_option
 from cluster.commands.registry import WholeHelpGroup
+from cluster.core.access.quota import QUOTA_MAX
 from cluster.errors import ClusterError
 
 SECRET_FILE_BYTES_MAX = 4096
@@ -47,7 +48,11 @@ def rights_options(function: Function) -> Function:
         rights: dict[str, Any] = {}
         for name, field in _FIELDS.items():
             value = options.pop(name)
-            if value not in (None, ()):
+            if value in _NOT_GIVEN:
+                continue
+            if name in QUOTAS and value == 0:
+                rights[field] = None  # takes it away
+            else:
                 rights[field] = list(value) if isinstance(value, tuple) else value
         if "sealed" in rights:
             rights["sealed"] = "required" if rights["sealed"] else "optional"
@@ -61,6 +66,14 @@ def rights_options(function: Function) -> Function:
         click.option("--default-group", type=PERMISSIONS, help="Of all other groups."),
         click.option("--from", "white", help="Addresses that need no signature: 10.0.0.*"),
         click.option("--sealed/--not-sealed", default=None, help="Take sealed requests only?"),
+        *(
+            click.option(f"--max-{what}", type=click.IntRange(0, QUOTA_MAX), help=text)
+            for what, text in (
+                ("messages", "Quota of its sends, in messages a second; 0: none."),
+                ("bytes", "Quota of its sends, in bytes of bodies a second; 0: none."),
+                ("connections", "Quota of its connections to each node; 0: none."),
+            )
+        ),
         click.option("--take-over", multiple=True, help="Producer ids that it may go on with."),
     ):
         option(gathered)
@@ -76,7 +89,12 @@ _FIELDS = {
     "white": "whiteRemoteAddress",
     "sealed": "sealed",
     "take_over": "takeOverProducers",
+    "max_messages": "maxMessages",
+    "max_bytes": "maxBytes",
+    "max_connections": "maxConnections",
 }
+QUOTAS = frozenset({"max_messages", "max_bytes", "max_connections"})
+_NOT_GIVEN: tuple[Any, ...] = (None, ())
 
 secret_option = click.option(
     "--secret-file",

@@ -2,7 +2,7 @@
 
     level 0     every kind of internal_topics.py but those below, and of the deferred folds
     level 1     rmq_sys_dledger_accounts
-    level 2     rmq_sys_dledger_settings
+    level 2     rmq_sys_dledger_settings, and quotas in rows of accounts
     a mark      {"level":n} in rmq_sys_dledger_levels: kinds of level n may follow
 
 The mark is written by the first change that needs it, never by an upgrade alone, so that a group
@@ -29,6 +29,8 @@ ACCOUNTS_LEVEL: Final = 1
 """Of accounts in the log."""
 SETTINGS_LEVEL: Final = 2
 """Of settings in the log."""
+QUOTAS_LEVEL: Final = 2
+"""Of quotas in rows of accounts."""
 
 LEVEL_MAX: Final = 1_000_000
 

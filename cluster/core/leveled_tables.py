@@ -1,17 +1,24 @@
-"""Tables whose records came with a feature level: accounts, and settings of the log.
+"""Tables of records that came with a feature level: accounts, and settings of the log.
 
 Below its level a record is passed over, as a node of the version before passes it over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cluster.core.access.account_table import AccountTable
-from cluster.core.feature_level import ACCOUNTS_LEVEL, SETTINGS_LEVEL, FeatureLevel
+from cluster.core.access.quota import FIELDS as QUOTA_FIELDS
+from cluster.core.feature_level import ACCOUNTS_LEVEL, QUOTAS_LEVEL, SETTINGS_LEVEL, FeatureLevel
 from cluster.core.internal_topics import AccountsChanged, LevelRaised, StateChange
 from cluster.core.live_settings import SettingsChanged, SettingsTable
+
+
+def level_of_accounts(rows: Iterable[Mapping[str, Any]]) -> int:
+    """The feature level that rows of accounts need."""
+    has_quota = any(not row.keys().isdisjoint(QUOTA_FIELDS) for row in rows)
+    return QUOTAS_LEVEL if has_quota else ACCOUNTS_LEVEL
 
 
 class LeveledTables:
@@ -27,7 +34,7 @@ class LeveledTables:
         if isinstance(change, LevelRaised):
             self.level.raised(change.level)
         elif isinstance(change, AccountsChanged):
-            if self.level.value >= ACCOUNTS_LEVEL:
+            if self.level.value >= level_of_accounts(change.put):
                 self.accounts.apply(change.put, change.delete)
         elif isinstance(change, SettingsChanged):
             if self.level.value >= SETTINGS_LEVEL:

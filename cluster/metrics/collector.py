@@ -235,10 +235,16 @@ LAGS_LEFT_OUT = Shape(
     "Groups' topics without such series: others have more messages.",
     BROKER_LABELS,
 )
+QUOTA_REFUSALS = Shape(
+    "dledger_quota_refusals_total",
+    COUNTER,
+    "Requests refused for their account's quota; without a name: those of many accounts.",
+    (*BROKER_LABELS, "account"),
+)
 BUILD = Shape("dledger_build_info", GAUGE, "Always 1.", ("version", "python"))
 SHAPES = (
     *(ROLE, DISK, MAY_FAIL, FOLLOWER_LAG, FOLLOWER_WINDOW, ACKNOWLEDGED),
-    *(LAG_MESSAGES, LAG_SECONDS, LAGS_LEFT_OUT, BUILD),
+    *(LAG_MESSAGES, LAG_SECONDS, LAGS_LEFT_OUT, QUOTA_REFUSALS, BUILD),
 )
 
 Family = GaugeMetricFamily | CounterMetricFamily
@@ -268,6 +274,8 @@ class StatusCollector(Collector):
         # One series per durability (producers/durability.py): what was promised, and how firmly.
         promised = [((level,), count) for level, count in status["acknowledged"].items()]
         yield _filled(ACKNOWLEDGED, promised, raft)
+        refused = [((account,), count) for account, count in status["quota_refusals"].items()]
+        yield _filled(QUOTA_REFUSALS, refused, broker)
         yield from _group_lags(self._lags(), broker)
         yield _filled(BUILD, [((), 1.0)], (_own_version(), platform.python_version()))
 

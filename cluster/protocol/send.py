@@ -13,9 +13,10 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from cluster.errors import InvalidRequest
+from cluster.protocol.batch import BATCH_COUNT_MAX
 from cluster.protocol.codes import VERSION_OWN, RequestCode
 from cluster.protocol.fields import read_bool
-from cluster.protocol.frames import Frame
+from cluster.protocol.frames import EMPTY, Frame
 
 TEMPLATES_COUNT_MAX: Final = 4096
 """Send templates kept per connection: one per (group, topic, queue) that it sends to."""
@@ -234,3 +235,22 @@ def to_frame(request: SendRequest) -> Frame:
         template.version,
         template.kind,
     )
+
+
+def message_count(frame: Frame) -> int:
+    """Messages of a frame with one of `SEND_CODES`; for a batch, as its items' sizes say.
+
+    Items that are none end the count: the send is refused when it is taken.
+    """
+    is_batch = (
+        frame.code == RequestCode.SEND_BATCH_MESSAGE or (frame.ext or EMPTY).get("m") == "true"
+    )
+    if not is_batch:
+        return 1
+    at = count = 0
+    while at + 4 <= len(frame.body) and count < BATCH_COUNT_MAX:
+        size = int.from_bytes(frame.body[at : at + 4], "big")
+        if size < 4:
+            break
+        at, count = at + size, count + 1
+    return max(count, 1)

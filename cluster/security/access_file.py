@@ -32,10 +32,11 @@ from cluster.core.access.accounts import (
     read_accounts,
 )
 from cluster.core.access.needs import Needs
+from cluster.core.access.quota import Connection, QuotaExceeded, Quotas
 from cluster.core.access.rules import UNASKED, Caller, Denied, caller_of, claimed
 from cluster.core.access.signature import SIGNATURE
 from cluster.core.access.single_use import SealNotOfNow, SignatureWindow, UsedBefore, WindowFull
-from cluster.errors import ClusterError, SealStale, ServiceNotAvailable, Unauthorized
+from cluster.errors import ClusterError, QueueFull, SealStale, ServiceNotAvailable, Unauthorized
 from cluster.protocol.frames import Frame
 from dledger.membership.proof import secret_error
 from dledger.runtime.watched_files import stamp_of
@@ -77,6 +78,7 @@ class Access:
         #: to be judged again.
         self.changes = 0
         self._window = SignatureWindow(now, now_ms)
+        self.quotas = Quotas(now)
         self._seen = () if self._path is None else stamp_of(self._path)
         self._of_file = NO_ACCOUNTS if self._path is None else self._read(self._path)
         self._merge()
@@ -93,6 +95,8 @@ class Access:
     def _turned(self) -> None:
         self.is_on = self._path is not None or len(self._logged) > 0
         self.changes += 1
+        by_key = self.accounts.by_key
+        self.quotas.keep(lambda key: key in by_key and by_key[key].quota is not None)
         for changed in self._watchers:
             changed()
 
@@ -185,6 +189,26 @@ class Access:
     def caller_with(self, address: str, key: str) -> Caller:
         """The account that a client registered with, as it is now."""
         return claimed(self.accounts, _host(address), key) if self.is_on else UNASKED
+
+    def take_connection(self, caller: Caller, connection: Connection) -> None:
+        """Count a client's connection to its account's quota. Raises QueueFull."""
+        account = caller.account
+        if account is None or account.quota is None:
+            return
+        try:
+            self.quotas.take_connection(account.access_key, account.quota, connection)
+        except QuotaExceeded as error:
+            raise QueueFull(str(error)) from None
+
+    def take_send(self, caller: Caller, messages: Callable[[], int], size: int) -> None:
+        """Count a send to its account's quota. Raises QueueFull."""
+        account = caller.account
+        if account is None or account.quota is None:
+            return
+        try:
+            self.quotas.take_send(account.access_key, account.quota, messages(), size)
+        except QuotaExceeded as error:
+            raise QueueFull(str(error)) from None
 
     def _admit(
         self, caller: Caller, host: str | None, frame: Frame, peer: str | None = None

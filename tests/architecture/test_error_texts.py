@@ -80,6 +80,7 @@ def test_errors_that_leave_our_packages_are_advised() -> None:
             "RegistryFull",
             "TooManyLocks",
             "UsedBefore",
+            "QuotaExceeded",
             "WindowFull",
             "Denied",
             "DelayNotReadable",

@@ -76,6 +76,9 @@ def account_facts(row: Row) -> dict[str, Any]:
         "sealed": row.get("sealed", "optional"),
         "take_over": row.get("takeOverProducers") or [],
         "policies": policies,
+        "max_messages": row.get("maxMessages"),
+        "max_bytes": row.get("maxBytes"),
+        "max_connections": row.get("maxConnections"),
     }
 
 

@@ -6,6 +6,7 @@ from cluster.console.api import accounts
 from cluster.console.api.paging import CURSOR, FILTER, limit
 from cluster.console.api.roles import Role
 from cluster.console.api.table import Parameter, Route
+from cluster.core.access.quota import QUOTA_MAX
 
 ACCOUNT_PATH = Parameter("account", "the access key of an account", place="path", required=True)
 _LIST_LENGTH_MAX = 8192
@@ -26,6 +27,18 @@ RIGHTS = (
     *(
         Parameter(f"default_{kind}", f"its right of all other {kind}s", place="body", choices=found)
         for kind, found in (("topic", accounts.PERMISSIONS), ("group", accounts.PERMISSIONS))
+    ),
+    *(
+        Parameter(name, f"{what}; 0: none", place="body", kind="integer", most=QUOTA_MAX)
+        for name, what in zip(
+            accounts.QUOTAS,
+            (
+                "quota of its sends, in messages a second",
+                "quota of its sends, in bytes of bodies a second",
+                "quota of its connections to each node",
+            ),
+            strict=True,
+        )
     ),
 )
 _REFUSED = (404, 409, 413, 415)

@@ -30,7 +30,11 @@ _FIELDS = {
     "groups": "groupPerms",
     "default_topic": "defaultTopicPerm",
     "default_group": "defaultGroupPerm",
+    "max_messages": "maxMessages",
+    "max_bytes": "maxBytes",
+    "max_connections": "maxConnections",
 }
+QUOTAS = ("max_messages", "max_bytes", "max_connections")
 _LISTS = {"topics": "--topic", "groups": "--group"}
 
 
@@ -152,7 +156,11 @@ def _refuse_own(source: Source, account: str) -> None:
 
 def _rights(values: Values) -> dict[str, Any]:
     return {
-        field: _items(values[name]) if name in _LISTS else values[name]
+        field: _items(values[name])
+        if name in _LISTS
+        else (values[name] or None)  # 0 takes it away
+        if name in QUOTAS
+        else values[name]
         for name, field in _FIELDS.items()
         if values[name] is not None
     }
@@ -169,6 +177,6 @@ def _options(values: Values) -> Iterator[str]:
     for name, option in _LISTS.items():
         for item in _items(values[name] or ""):
             yield from (option, item)
-    for name in ("default_topic", "default_group"):
+    for name in ("default_topic", "default_group", *QUOTAS):
         if values[name] is not None:
-            yield from (f"--{name.replace('_', '-')}", values[name])
+            yield from (f"--{name.replace('_', '-')}", str(values[name]))

@@ -19,17 +19,26 @@ function rights(row) {
   const topics = h("input", { size: 34, value: row.topics.join(" "), placeholder: "orders=PUB|SUB news=SUB" });
   const groups = h("input", { size: 34, value: row.groups.join(" "), placeholder: "billing=SUB" });
   const topic = permission(row.default_topic), group = permission(row.default_group);
+  const quotas = QUOTAS.map(([name, label]) => [name, label,
+    h("input", { type: "number", min: 0, size: 12, value: row[name] ?? "", placeholder: "none" })]);
   return {
     element: [field("Administrator", admin), field("Topics", topics), field("Groups", groups),
-      field("All other topics", topic), field("All other groups", group)],
+      field("All other topics", topic), field("All other groups", group),
+      quotas.map(([, label, input]) => field(label, input))],
     body: () => ({ admin: admin.checked, topics: topics.value, groups: groups.value,
-      default_topic: topic.value, default_group: group.value }),
+      default_topic: topic.value, default_group: group.value,
+      ...Object.fromEntries(quotas.map(([name, , input]) => [name, Number(input.value)])) }),
     options: () => [admin.checked ? "--admin" : "--no-admin",
       ...topics.value.split(/[\s,]+/).filter(Boolean).map((one) => `--topic ${quoted(one)}`),
       ...groups.value.split(/[\s,]+/).filter(Boolean).map((one) => `--group ${quoted(one)}`),
-      `--default-topic ${quoted(topic.value)}`, `--default-group ${quoted(group.value)}`].join(" "),
+      `--default-topic ${quoted(topic.value)}`, `--default-group ${quoted(group.value)}`,
+      ...quotas.filter(([name, , input]) => Number(input.value) !== (row[name] ?? 0))
+        .map(([name, , input]) => `--${name.replace("_", "-")} ${Number(input.value)}`)].join(" "),
   };
 }
+
+const QUOTAS = [["max_messages", "Messages sent a second"], ["max_bytes", "Bytes sent a second"],
+  ["max_connections", "Connections to a node"]];
 
 const NONE = { account: "", admin: false, topics: [], groups: [], default_topic: "DENY", default_group: "DENY" };
 
@@ -100,6 +109,7 @@ function one(row, change) {
       .map(([name, found]) => [h("dt", {}, name), h("dd.mono", {}, found.join(" "))]),
     h("dt", {}, "all other"), h("dd", {}, `topics ${row.default_topic}, groups ${row.default_group}`),
     row.from ? [h("dt", {}, "unsigned from"), h("dd.mono", {}, row.from)] : null,
+    QUOTAS.filter(([name]) => row[name] !== null).map(([name, label]) => [h("dt", {}, label), h("dd", {}, `at most ${number(row[name])}`)]),
     h("dt", {}, "sealed requests"), h("dd", {}, row.sealed)), change);
 }
 

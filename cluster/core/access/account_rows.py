@@ -24,6 +24,8 @@ from cluster.core.access.accounts import Account, AccountsError, read_account
 from cluster.core.access.needs import group_of
 from cluster.core.access.permission import Permission
 from cluster.core.access.policies import POLICIES_MAX, Resource, policy_row
+from cluster.core.access.quota import FIELDS as QUOTA_FIELDS
+from cluster.core.access.quota import quota_fields
 from cluster.core.topics import DLQ_PREFIX, RETRY_PREFIX
 
 KEY_BYTES_MAX = 255
@@ -42,13 +44,17 @@ def row_size(row: Mapping[str, Any]) -> int:
 
 
 def check_logged(row: Any) -> None:
-    """A row of the log that every table takes: texts, true, false, and lists of texts or policies.
+    """A row of the log that every table takes: texts, true, false, lists of texts or policies, and
+    the numbers of a quota.
 
-    What nests deeper, a number, and half a surrogate pair are in no row that `logged_row` made.
+    What nests deeper, another number, and half a surrogate pair are in no row that `logged_row`
+    made.
     Raises AccountsError.
     """
     read = row.items() if isinstance(row, Mapping) else ()
     for name, value in read:
+        if name in QUOTA_FIELDS:
+            continue  # read_account looks at them
         for one in value if isinstance(value, list) else (value,):
             is_policy = name == "policies" and isinstance(one, Mapping)
             for part in one.values() if is_policy else (one,):
@@ -148,6 +154,7 @@ def _row_of(account: Account, given: Mapping[str, Any]) -> dict[str, Any]:
         "takeOverProducers": [*account.take_over] or None,
         "status": None if account.enabled else "disable",
         "policies": [*map(policy_row, account.policies)] or None,
+        **quota_fields(account.quota),
     }
 
 

@@ -13,6 +13,9 @@ accounts:
   groupPerms: [billing=SUB, payments=PUB]    payments=PUB: no other account produces in its name
   takeOverProducers: [batch/9f3c/*]          producer ids of other accounts that it may go on with;
                                              "*" at the end stands for any rest
+  maxMessages: 1000                    quotas, none where they are left out (quota.py, ours)
+  maxBytes: 1048576
+  maxConnections: 10
   status: enable                             enable | disable: every request is refused (ours)
   policies: []                               RocketMQ 5's, which come first (policies.py)
 
@@ -29,6 +32,8 @@ from cluster.core.access.addresses import Matcher, matcher
 from cluster.core.access.permission import Permission
 from cluster.core.access.policies import Resource, read_policy
 from cluster.core.access.policy_index import Policies
+from cluster.core.access.quota import FIELDS as QUOTA_FIELDS
+from cluster.core.access.quota import Quota, read_quota
 from cluster.core.topics import FORBIDDEN_TO_CLIENTS, SYSTEM_PREFIX
 from commitlog.advice import Advised
 
@@ -57,6 +62,7 @@ class Account:
     take_over: tuple[str, ...] = ()
     enabled: bool = True
     policies: Policies = Policies()  # noqa: RUF009
+    quota: Quota | None = None
 
     def may(self, topic: str, wanted: Permission, host: str = "") -> bool:
         """The broker's own topics hold messages of others, so no default and no pattern gives them.
@@ -154,6 +160,7 @@ _FIELDS = frozenset(
         "takeOverProducers",
         "status",
         "policies",
+        *QUOTA_FIELDS,
     }
 )
 
@@ -194,6 +201,7 @@ def read_account(row: Any, number: int = 1) -> Account:
         _texts(row.get("takeOverProducers"), f"account {key!r}, takeOverProducers"),
         _enabled(row.get("status", "enable"), key),
         _policies(row.get("policies"), key),
+        _quota(row, key),
     )
 
 
@@ -201,6 +209,13 @@ def _enabled(text: Any, key: str) -> bool:
     if text not in ("enable", "disable"):
         raise AccountsError(f"account {key!r}: status is {text!r}, enable or disable is wanted")
     return bool(text == "enable")
+
+
+def _quota(row: Mapping[str, Any], key: str) -> Quota | None:
+    try:
+        return read_quota(row)
+    except ValueError as error:
+        raise AccountsError(f"account {key!r}: {error}") from None
 
 
 def _policies(rows: Any, key: str) -> Policies:

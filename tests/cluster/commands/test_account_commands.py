@@ -87,6 +87,13 @@ async def test_accounts_are_made_altered_listed_imported_and_deleted(
         rights = ("--topic", "orders=PUB|SUB", "--group", "billing=SUB", "-o", "json")
         (row,) = json.loads(await said(0, "account", "create", "a-writer", *rights, *as_chief))
         assert (row["topics"], row["groups"]) == (["orders=PUB|SUB"], ["billing=SUB"])
+        quota = ("--max-messages", "100", "--max-bytes", "5000", "-o", "json")
+        await said(0, "account", "alter", "a-writer", *quota, *as_chief)
+        await said(0, "account", "alter", "a-writer", "--max-bytes", "0", *as_chief)
+        rows = json.loads(await said(0, "account", "list", "-o", "json", *as_chief))
+        (row_now,) = [found for found in rows if found["account"] == "a-writer"]
+        assert (row_now["max_messages"], row_now["max_bytes"]) == (100, None)
+        assert row_now["topics"] == ["orders=PUB|SUB"], "all else stays"
         writer = tmp_path / "writer.yml"
         writer.write_text(f"accessKey: a-writer\nsecretKey: {row['secret']}\n")
         as_writer = [*address, "--account", str(writer)]

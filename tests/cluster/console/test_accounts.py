@@ -63,6 +63,16 @@ async def test_accounts_are_made_changed_and_deleted(
         row = (await listed(world))["writer"]
         assert (row["topics"], row["groups"]) == (["orders=PUB|SUB"], ["billing=SUB"])
         assert row["status"] == "disable"
+        quota = {"max_messages": 100, "max_connections": 3}
+        altered = await change(world, "PATCH", "/accounts/writer", "AccountChanged", **quota)
+        assert altered["command"] == (
+            "dledger account alter writer --max-messages 100 --max-connections 3"
+        )
+        quota = {"max_messages": 0}
+        altered = await change(world, "PATCH", "/accounts/writer", "AccountChanged", **quota)
+        assert altered["command"] == "dledger account alter writer --max-messages 0"
+        row = (await listed(world))["writer"]
+        assert (row["max_messages"], row["max_bytes"], row["max_connections"]) == (None, None, 3)
         again = await change(world, "PATCH", "/accounts/writer", "AccountChanged", new_secret=True)
         assert again["secret"] == "drawn-for-a-test-1"
         text = json.dumps(await world.get("/api/v1/audit", "AuditPage"))
@@ -96,8 +106,7 @@ async def test_accounts_are_made_changed_and_deleted(
         )
         assert [(row["verb"], row["by"]) for row in page["entries"]] == [
             ("account delete", "admin"),
-            ("account alter", "admin"),
-            ("account alter", "admin"),
+            *[("account alter", "admin")] * 4,
             ("account create", "admin"),
         ]
 

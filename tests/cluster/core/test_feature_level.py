@@ -8,7 +8,8 @@ import pytest
 
 from cluster.core.apply import AppliedState
 from cluster.core.feature_level import LEVEL, UpgradeNeeded
-from cluster.core.internal_topics import LevelRaised, StateChange, TopicsChanged
+from cluster.core.internal_topics import AccountsChanged, LevelRaised, StateChange, TopicsChanged
+from cluster.core.live_settings import SettingsChanged
 from cluster.core.topics import TopicConfig
 from dledger.core.types import Index
 
@@ -64,3 +65,16 @@ def test_a_checkpoint_of_an_earlier_version_is_of_the_first_level() -> None:
     state = AppliedState(())
     state.restore(json.dumps(value).encode(), lambda *_: True)
     assert state.level.value == 0
+
+
+def test_records_below_their_level_are_passed_over() -> None:
+    """A node of the version before does so, and must have the same state."""
+    row = {"accessKey": "the-chief", "secretKey": "drawn-for-a-test", "admin": True}
+    accounts = AccountsChanged((row,))
+    limited = AccountsChanged(({**row, "maxMessages": 7},))
+    settings = SettingsChanged({"reserved_hours": "48"})
+    below = applied(2, accounts, LevelRaised(1), limited, settings)
+    assert (len(below.accounts), below.settings.values) == (0, {})
+    state = applied(2, LevelRaised(1), accounts, LevelRaised(2), limited, settings)
+    assert state.accounts.rows() == [{**row, "maxMessages": 7}]
+    assert state.settings.values == {"reserved_hours": "48"}

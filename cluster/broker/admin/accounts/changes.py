@@ -22,6 +22,7 @@ from cluster.core.access.accounts import AccountsError, read_account
 from cluster.core.apply import AppliedState
 from cluster.core.feature_level import ACCOUNTS_LEVEL
 from cluster.core.internal_topics import AccountsChanged, LevelRaised
+from cluster.core.leveled_tables import level_of_accounts
 from cluster.errors import InvalidRequest, ServiceNotAvailable
 from cluster.security.access_file import check_secret
 
@@ -67,7 +68,7 @@ class AccountChanges:
         except AccountsError as error:
             raise InvalidRequest(str(error)) from None
         change = AccountsChanged(tuple(rows), gone)
-        mark = self._mark()
+        mark = self._mark(level_of_accounts(rows))
 
         def logged(error: Exception | None) -> None:
             if self._on_its_way is change:
@@ -77,8 +78,8 @@ class AccountChanges:
         self._writer.write(change, logged, *(() if mark is None else (mark,)))
         self._on_its_way = change
 
-    def _mark(self) -> LevelRaised | None:
-        """The mark that the first account of the log needs (R28). None: it is there."""
+    def _mark(self, level: int) -> LevelRaised | None:
+        """The mark that the first account, or quota, of the log needs (R28). None: it is there."""
         log = self._log
         is_marked = self._state.level.value >= ACCOUNTS_LEVEL
         if not is_marked and log.driver.roster.levels() and not self._peers_prove:
@@ -86,7 +87,8 @@ class AccountChanges:
                 "accounts in a group of several nodes need broker.cluster_secret, the same on "
                 "each: without it everybody can say to be a node; set it and restart them"
             )
-        return level_mark(log, self._state, ACCOUNTS_LEVEL, "accounts in the log")
+        what = "quotas of accounts" if level > ACCOUNTS_LEVEL else "accounts in the log"
+        return level_mark(log, self._state, level, what)
 
 
 def _may_be_chief(row: Row) -> bool:

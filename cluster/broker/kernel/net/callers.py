@@ -15,6 +15,7 @@ from cluster.errors import Unauthorized
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import Frame
 from cluster.protocol.replica_headers import without_leader
+from cluster.protocol.send import SEND_CODES, message_count
 from cluster.security.access_file import Access
 
 
@@ -28,7 +29,9 @@ class Callers:
         """The caller. `passed_on`: the leader will look, too. Raises as `Access.caller`."""
         peer = connection.forwarded_by
         if peer is None:
-            return self._access.caller(connection.address, frame, passed_on=passed_on)
+            found = self._access.caller(connection.address, frame, passed_on=passed_on)
+            self._access.take_connection(found, connection)
+            return found
         access, address = self._access, connection.address
         return _as_asked(frame, lambda asked: access.caller_at_leader(address, asked, peer))
 
@@ -46,9 +49,14 @@ class Callers:
             return self.again(connection, asked)
         return self.caller(connection, asked, passed_on=False)
 
-    def judge_age(self, frame: Frame, since: float) -> None:
-        """Before this node serves it as the leader, since `since`. Raises SealStale."""
+    def judge(self, caller: Caller, frame: Frame, since: float) -> None:
+        """Look at its age and its account's quota, before it is served by the leader since `since`.
+
+        Raises SealStale, QueueFull.
+        """
         self._access.judge_age(frame, since)
+        if frame.code in SEND_CODES:
+            self._access.take_send(caller, lambda: message_count(frame), len(frame.body))
 
     def is_too_late(self, connection: ClientConnection) -> bool:
         """Accounts came into the log behind its beginning, and its sends carry no signature.

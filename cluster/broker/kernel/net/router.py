@@ -342,8 +342,8 @@ class Router:
             self._at_leader(call, serve, expired)
 
     def _lead(self, call: Call, serve: Callable[[], None]) -> None:
-        """Serve a request that only a leader may serve. Raises SealStale."""
-        self._callers.judge_age(call.frame, self._leadership.leading_since)
+        """Serve a request that only a leader may serve. Raises SealStale, QueueFull."""
+        self._callers.judge(call.caller, call.frame, self._leadership.leading_since)
         serve()
 
     def _forward(self, connection: ClientConnection, frame: Frame) -> None:

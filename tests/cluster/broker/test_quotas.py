@@ -1,0 +1,139 @@
+"""Quotas of accounts in a running group: retriable refusals, at once, of that account alone."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import cluster
+from cluster.broker.admin_state import snapshot
+from cluster.client import ClientConfig
+from cluster.client.config import Account
+from cluster.core.feature_level import LEVEL
+from cluster.protocol.codes import RequestCode as Code
+from cluster.protocol.frames import Frame
+from tests.waiting import eventually, limit
+
+from .access_world import new_topic, send
+from .conftest import MakeBrokers
+from .harness import Brokers, RawClient, until
+from .test_accounts import CHIEF, SECRET, SETTINGS, WRITER, asked, change
+
+BUSY, AGAIN = 2, 14
+OTHER = {**WRITER, "accessKey": "b-writer"}
+
+
+async def begin(brokers: Brokers, **quota: Any) -> RawClient:
+    """Two writers, one with that quota; a client at the leader."""
+    leader = await brokers.leader()
+    roster = leader.parts.log.driver.roster
+    await until(lambda: set(roster.levels().values()) <= {LEVEL}, "levels are known")
+    client = await brokers.client(leader)
+    assert (await asked(client, 17, new_topic("orders"))).code == 0
+    rows = [CHIEF, {**WRITER, **quota}, OTHER]
+    made = await asked(client, Code.CHANGE_ACCOUNTS, change(create=rows))
+    assert made.code == 0, made.remark
+    await until(lambda: all(node.parts.access.is_on for node in brokers.running()))
+    return await brokers.client(leader)
+
+
+async def burst(client: RawClient, count: int, key: str) -> list[Frame]:
+    """Answers to sends that are made together."""
+    sends = (asked(client, 310, send("orders", o=number), key) for number in range(count))
+    return await asyncio.gather(*sends)
+
+
+async def test_more_than_the_quota_is_refused_and_no_other_account_is(
+    make_brokers: MakeBrokers,
+) -> None:
+    async with make_brokers(3, **SETTINGS) as brokers:
+        client = await begin(brokers, maxMessages=1)
+        answers = await burst(client, 40, "a-writer")
+        refused = [answer for answer in answers if answer.code == BUSY]
+        assert {answer.code for answer in answers} == {0, BUSY}
+        assert "1 messages a second are its quota" in (refused[0].remark or "")
+        assert {answer.code for answer in await burst(client, 40, "b-writer")} == {0}
+        leader = await brokers.leader()
+        wanted = 80 - len(refused)  # what is refused is not stored
+        await until(lambda: sum(leader.parts.state.queue_ends("orders", 1)) == wanted)
+        by_follower = await brokers.client(await brokers.follower())
+        answers = await burst(by_follower, 20, "a-writer")
+        assert BUSY in {answer.code for answer in answers}, "the leader counts for every node"
+        refusals = leader.parts.access.quotas.refused
+        assert set(refusals) == {"a-writer"}
+        status = snapshot(leader.parts, "")
+        assert status["quota_refusals"] == refusals
+
+
+async def test_our_producer_waits_for_its_quota_and_loses_nothing(
+    make_brokers: MakeBrokers, tmp_path: Path
+) -> None:
+    async with make_brokers(**SETTINGS) as brokers:
+        await begin(brokers, maxMessages=20)
+        leader = await brokers.leader()
+        config = ClientConfig(account=Account("a-writer", SECRET), request_timeout=limit(10))
+        async with (
+            cluster.connect(leader.parts.advertised, config) as mq,
+            mq.producer() as producer,
+        ):
+            sends = (producer.send("orders", b"x", key=str(n)) for n in range(60))
+            receipts = await asyncio.gather(*sends)
+        assert len({(one.queue, one.queue_offset) for one in receipts}) == 60
+        assert leader.parts.access.quotas.refused["a-writer"] > 0
+
+
+async def test_a_quota_changes_on_open_connections(make_brokers: MakeBrokers) -> None:
+    async with make_brokers(**SETTINGS) as brokers:
+        client = await begin(brokers)
+        leader = await brokers.leader()
+        assert leader.parts.state.level.value == 1, "no quota, so no mark of its level"
+        assert {answer.code for answer in await burst(client, 40, "a-writer")} == {0}
+        assert leader.parts.access.quotas._uses == {}, "without a quota nothing is kept"
+        for quota, wanted in (({"maxBytes": 1}, {0, BUSY}), ({"maxBytes": None}, {0})):
+            altered = change(alter=[{"accessKey": "a-writer", **quota}])
+            answer = await asked(client, Code.CHANGE_ACCOUNTS, altered, "the-chief")
+            assert answer.code == 0, answer.remark
+            found = {answer.code for answer in await burst(client, 40, "a-writer")}
+            assert found == wanted, quota
+        assert leader.parts.access.quotas._uses == {}
+        assert leader.parts.state.level.value == 2
+
+
+async def test_connections_beyond_the_quota_are_served_when_others_close(
+    make_brokers: MakeBrokers,
+) -> None:
+    async with make_brokers(**SETTINGS) as brokers:
+        first = await begin(brokers, maxConnections=1)
+        second = await brokers.client(await brokers.leader())
+        assert (await asked(first, 310, send("orders"), "a-writer")).code == 0
+        refused = await asked(second, 310, send("orders", o=1), "a-writer")
+        assert refused.code == BUSY
+        assert "1 connections to a node are its quota" in (refused.remark or "")
+        assert (await asked(second, 310, send("orders", o=2), "b-writer")).code == 0
+        first.close()
+
+        async def served() -> bool:
+            return (await asked(second, 310, send("orders", o=3), "a-writer")).code == 0
+
+        await eventually(served, "the other connection is closed")
+
+
+async def test_a_member_of_an_older_version_keeps_quotas_out_of_the_log(
+    make_brokers: MakeBrokers,
+) -> None:
+    """It would pass the row over, and have no such account (R28)."""
+    async with make_brokers(3, **SETTINGS) as brokers:
+        client = await begin(brokers)
+        for node in brokers.running():  # whichever leads
+            roster = node.parts.log.driver.roster
+            await until(lambda roster=roster: set(roster.levels().values()) == {LEVEL})
+            older = dict.fromkeys(roster.levels(), 1)
+            roster.levels = lambda older=older: older  # type: ignore[method-assign]
+        altered = change(alter=[{"accessKey": "a-writer", "maxMessages": 5}])
+        answer = await asked(client, Code.CHANGE_ACCOUNTS, altered, "the-chief")
+        assert answer.code == AGAIN
+        assert "quotas of accounts need every member at feature level 2" in (answer.remark or "")
+        altered = change(alter=[{"accessKey": "a-writer", "admin": False}])
+        answer = await asked(client, Code.CHANGE_ACCOUNTS, altered, "the-chief")
+        assert answer.code == 0, "all else changes"
