@@ -26,11 +26,11 @@ from typing import Any
 
 import pytest
 
-from chaos.evidence import evidence_file
 from cluster.local.launcher import LocalCluster
 from tests.waiting import limit, wait_until
 
 from ..source.filled import fill, new_topic
+from .kept_results import results_file
 from .standalone import Standalone, family, kill_all
 from .test_sink import bodies
 
@@ -185,8 +185,7 @@ def test_each_row_is_there_once_whatever_is_killed(
     laps = int(KILLS or 1)
     results = tmp_path / "results.jsonl"
     if KILLS:
-        results = evidence_file("spark-cluster-kills.jsonl")
-        results.parent.mkdir(parents=True, exist_ok=True)
+        results = results_file("spark-cluster-kills")
     lines = results.read_text().splitlines() if results.exists() else []
     found = {row["lap"]: row for row in map(json.loads, lines)}
     job = Job(standalone, make_cluster(3), tmp_path)

@@ -23,11 +23,11 @@ from typing import Any
 
 import pytest
 
-from chaos.evidence import evidence_file
 from cluster.client import Account, ClientConfig, ProducerConfig, blocking
 from cluster.local.launcher import LocalCluster
 from tests.waiting import limit
 
+from .kept_results import results_file
 from .seed_judge import complaints
 from .standalone import Standalone, family, kill_all
 
@@ -56,8 +56,7 @@ def test_each_seed_stores_each_row_once(
     first, end = (int(part) for part in (SEEDS or "0..6").split(".."))
     results = tmp_path / "results.jsonl"
     if SEEDS:
-        results = evidence_file("spark-sink-seeds.jsonl")
-        results.parent.mkdir(parents=True, exist_ok=True)
+        results = results_file("spark-sink-seeds")
     cluster = brokers(make_cluster, tmp_path)
     topic = filled(cluster)
     known = json.dumps({"admin": ADMIN, "reader": READER, "writer": ADMIN})
