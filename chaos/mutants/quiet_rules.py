@@ -169,4 +169,48 @@ QUIET = (
         "tests/dledger/machine/test_quiet_hosts.py::"
         "test_a_node_that_fails_ends_its_connections_while_its_host_goes_on",
     ),
+    _mutant(
+        "a-group-that-wakes-leaves-its-disk-unwatched",
+        "runtime.driver",
+        "        if self._rests and not quiet:",
+        "        if False:",
+        "tests/dledger/machine/test_quiet_hosts.py::"
+        "test_a_quiet_node_has_no_timer_of_its_own_until_it_wakes",
+        ("R30", "L5"),
+        ("        if self._rests:\n            self._wake()\n", ""),
+    ),
+    _mutant(
+        "a-disk-with-work-under-way-is-not-looked-at",
+        "replica.disk_watch",
+        "return is_calm and all(times.under_way_since() is None for times in self._threads)",
+        "return is_calm",
+        "tests/dledger/runtime/test_disk_check.py::"
+        "test_a_disk_that_has_something_to_tell_is_looked_at_again",
+        ("R30", "L5"),
+    ),
+    _mutant(
+        "a-quiet-leader-is-never-rung",
+        "runtime.host_parts",
+        "        self.alarms.ring(now)\n",
+        "",
+        "tests/dledger/machine/test_quiet_hosts.py::test_a_host_rings_the_alarms_of_its_groups",
+    ),
+    _mutant(
+        "a-group-does-not-count-its-host-s-clocks",
+        "runtime.group_clock",
+        "            offsets, self._seen = offsets | known, hosts._settled\n",
+        "            self._seen = hosts._settled\n",
+        "tests/dledger/runtime/test_group_clock.py::"
+        "test_a_group_is_bounded_by_the_clocks_that_its_host_has_measured",
+        ("R24",),
+    ),
+    _mutant(
+        "clocks-of-another-kind-are-counted",
+        "runtime.group_clock",
+        "            if ours is theirs or both_machines:\n",
+        "            if True:\n",
+        "tests/dledger/runtime/test_group_clock.py::"
+        "test_a_clock_of_another_kind_does_not_count_with_its_host_s",
+        ("R24",),
+    ),
 )

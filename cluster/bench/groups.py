@@ -1,7 +1,8 @@
 """`dledger bench groups`: many idle groups on three hosts, one process each (dledger.Host).
 
     parent ── spawns ──► host process × 3, which opens every group
-           ── "cost" ──► processor time, memory, threads and descriptors of each
+           ── "cost" ──► processor time, waits of the event loop, memory, threads and
+                         descriptors of each
            ── "load" ──► the leader of one group keeps `window` commands in flight beside the rest
            ── kills the host that leads most; "led" ──► until the others know a leader of each group
 
@@ -41,6 +42,8 @@ LED_AGAIN_SECONDS_BAR = 2.0
 #: From the last group that is opened until all have leaders, and after the kill.
 _LED_SECONDS_MAX = 120.0
 _LOOK_SECONDS = 0.05
+#: Of a node's "cost": what it holds at that moment.
+_HELD = ("anonymous_bytes", "pss_bytes", "uss_bytes", "rss_bytes", "threads", "files")
 #: Small files: what is measured is groups, and a thousand of them shall fit on any disk.
 _FILES = {"data_file_size": 1 << 20, "index_file_size": 32 * 2000, "entry_size_max": 256 << 10}
 
@@ -85,21 +88,25 @@ def _command(quiescence: bool, config: dict[str, Any]) -> Sequence[str]:
 
 def measure(hosts: list[Node], count: int, given: GroupsOptions) -> dict[str, Any]:
     """One row."""
+    opening = time.perf_counter()
     opened = max(answer["seconds"] for answer in ask_all(hosts, do="open", count=count))
     leaders = wait_until_led(hosts, count)
+    led = time.perf_counter() - opening
     time.sleep(given.settle_seconds)
     before, begun = ask_all(hosts, do="cost"), time.perf_counter()
     time.sleep(given.idle_seconds)
     after, took = ask_all(hosts, do="cost"), time.perf_counter() - begun
-    used = sum(b["cpu_seconds"] - a["cpu_seconds"] for a, b in zip(before, after, strict=True))
+    spent = {
+        name: sum(b[name] - a[name] for a, b in zip(before, after, strict=True)) / took
+        for name in ("cpu_seconds", "waits")
+    }
     row: dict[str, Any] = {
         "groups": count,
         "open_s": opened,
-        "core_share": used / took,
-        **{
-            name: sum(answer[name] for answer in after)
-            for name in ("anonymous_bytes", "rss_bytes", "threads", "files")
-        },
+        "led_s": led,
+        "core_share": spent["cpu_seconds"],
+        "waits_per_second": spent["waits"],
+        **{name: sum(answer[name] for answer in after) for name in _HELD},
     }
     if given.load_seconds:
         at = next(host for host in hosts if host.name == leaders["g0"])

@@ -30,6 +30,8 @@ from dledger.core.types import NO_INDEX, DiskHealth, NodeId, Role
 
 #: After so many missed questions of its leader a quiet follower looks for another one.
 QUIET_CHECKS_MISSED = 2.5
+#: A quiet leader asks up to so much of its wait earlier: those that fell silent together ask apart.
+QUIET_CHECK_SPREAD = 0.2
 #: What a quiet group's own work ends with: nothing that others have to hear of.
 _OF_OWN_WORK = (ev.EntriesFlushed, ev.HardStatePersisted, ev.AppendSent, ev.HostsWatched)
 
@@ -58,7 +60,8 @@ def settle(state: State) -> None:
         if _is_watched(state, peer)
     ):
         state.quiet = True
-        state.heartbeat_deadline = state.now + state.config.quiet_check
+        spread = 1 - QUIET_CHECK_SPREAD * state.jitter()
+        state.heartbeat_deadline = state.now + state.config.quiet_check * spread
 
 
 def answered(state: State, reply: msg.HeartbeatReply) -> None:

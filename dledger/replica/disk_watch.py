@@ -103,6 +103,11 @@ class DiskWatch:
             return DiskChecked(DiskHealth.RECOVERING, detail, self._average)
         return DiskChecked(DiskHealth.GOOD, "", self._average)
 
+    def is_idle(self, found: DiskChecked) -> bool:
+        """After a look that found this: will the next one find the same, unless work begins?"""
+        is_calm = found.health is DiskHealth.GOOD and not found.sync_seconds
+        return is_calm and all(times.under_way_since() is None for times in self._threads)
+
     def next_look(self, now: float) -> float:
         """When to look again: soon, or when work under way would be a stall."""
         began = [times.under_way_since() for times in self._threads]

@@ -5,8 +5,8 @@
     Link of group c ── Channel 3 ─┘        (host_links.py)          └─ Channel 3 ── Inbound of c
 
     CHANNEL head   number 4 | what 1: 0 bytes, 1 it opens, 2 it ends, 3 a beat: the host is
-                   there, and hears the other one (number 1) or not (0)
-    CHANNEL raw    bytes of the channel, at most CHUNK_BYTES_MAX
+                   there, and hears the other one (number 1) or not (0), 4 its clocks
+    CHANNEL raw    bytes of the channel, at most CHUNK_BYTES_MAX; of clocks: group_clock.py
 
 A channel is a `Transport` to the protocol at each of its ends: it begins with that group's own
 hello, with all checks of one, and what is wrong with it ends it alone. The dialler counts numbers
@@ -45,7 +45,7 @@ CHANNELS_MAX = 1 << 16
 NUMBER_MAX = (1 << 32) - 1
 #: Collected in one turn and written before it is over: what a socket takes at once, about.
 _BATCH_BYTES_MAX = 256 << 10
-_DATA, _OPEN, _END, _BEAT = range(4)
+_DATA, _OPEN, _END, _BEAT, _CLOCKS = range(5)
 
 Accept = Callable[[], asyncio.BufferedProtocol]
 
@@ -181,14 +181,16 @@ class Channels:
         accept: Accept | None = None,
         certified: Collection[NodeId] = (),
         beaten: Callable[[bool], None] = lambda _: None,
+        clocks: Callable[[memoryview], None] = lambda _: None,
     ) -> None:
         """`write`: to the carrier; `accept`: makes the protocol of a channel that the other side
-        opens, None: it opens none; `beaten`: told of beats, True: this host is heard.
+        opens, None: it opens none; `beaten`: told of beats, True: this host is heard; `clocks`:
+        of the times of the other side's clocks. Raises MalformedFrame.
         """
         self.owned, self.certified = owned, certified
         self.certificate: object = None
         self.paused = False
-        self._write, self._accept, self._beaten = write, accept, beaten
+        self._write, self._accept, self._beaten, self._clocks = write, accept, beaten, clocks
         self._open: dict[int, Channel] = {}
         self._waiting: deque[Channel] = deque()
         self._batch: list[Buffer] = []
@@ -221,6 +223,8 @@ class Channels:
         channel = self._open.get(number)
         if what == _BEAT:
             self._beaten(number == 1)
+        elif what == _CLOCKS:
+            self._clocks(frame.raw)
         elif what == _OPEN:
             accept = self._accept
             if accept is None or number != self._last + 1 or len(self._open) >= CHANNELS_MAX:
@@ -266,6 +270,10 @@ class Channels:
     def beat(self, *, hears: bool) -> None:
         """Say that this host is there, and whether it hears the other one."""
         self.post(int(hears), _BEAT)
+
+    def tell_clocks(self, times: bytes) -> None:
+        """Send the times of this host's clocks."""
+        self.post(0, _CLOCKS, (times,), len(times))
 
     def wait(self, channel: Channel) -> None:
         """It has a queue now: send of it in turns with others."""

@@ -10,6 +10,9 @@ proposals are refused until there is space again. So it is when the state that a
 none: what is here is served on, and nothing newer comes until there is space. Votes, term and flush
 mark are written in place and need no space.
 
+The disk of a quiet group (R30) is looked at no more, once it has nothing to do and the rules know
+that it is well; whoever gives it work, or wakes the group, wakes this too.
+
 What hangs here is what runs in a thread; a write that hangs does so on the loop (loop_watch.py).
 """
 
@@ -60,10 +63,15 @@ class DiskCheck:
         told: Callable[[DiskChecked], None],
         make: Callable[[SyncWork], None],
         owned: Owned,
+        may_rest: Callable[[], bool] = lambda: False,
         *,
         watches_loop: bool = True,
     ) -> None:
-        """`watches_loop`: the event loop's standstill is told from here, and by no host's watch."""
+        """`watches_loop`: the event loop's standstill is told from here, and by no host's watch.
+
+        `may_rest`: True: this group is quiet, and `wake` is called when it is not any more.
+        """
+        self._may_rest = may_rest
         self._node_id, self._watch, self._clock = node_id, watch, clock
         self._told, self._make = told, make
         self._owned = owned
@@ -151,11 +159,22 @@ class DiskCheck:
         changed = self.last.health is not before.health
         if changed:
             self._say()
-        delay = max(_TIMER_SECONDS_MIN, self._watch.next_look(now) - now)
-        self._timer = self._owned.call_later(delay, self.look)
-        if changed or now >= self._report_at:
+        self._timer = None
+        rests = self._watch.is_idle(self.last) and self._may_rest()
+        if not rests:
+            self._look_again(now)
+        if changed or rests or now >= self._report_at:
             self._report_at = now + REPORT_SECONDS
             self._told(self.last)
+
+    def wake(self) -> None:
+        """Look again and again, if it rests."""
+        if self._timer is None:
+            self._look_again(self._clock.now())
+
+    def _look_again(self, now: float) -> None:
+        delay = max(_TIMER_SECONDS_MIN, self._watch.next_look(now) - now)
+        self._timer = self._owned.call_later(delay, self.look)
 
     def _say(self) -> None:
         level = logging.INFO if self.last.health is DiskHealth.GOOD else logging.ERROR

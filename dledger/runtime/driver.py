@@ -9,7 +9,7 @@
          └────────────── call_soon_threadsafe ◄─────────────────────┘
 
 Everything but `SyncTask.run` happens on the event loop's thread. An idle node wakes for heartbeats
-only. Disk work has a queue for votes and one for the log: neither waits for the other (L2).
+only, a quiet one (R30) by its host. Votes and the log have a queue each: neither waits (L2).
 
 A node lives as a whole or not at all: a task or callback that raises and a disk that fails end it
 (D5), and `failed` tells so.
@@ -39,8 +39,10 @@ from dledger.replica.ports import Proposal, SyncWork
 from dledger.replica.replica import Replica
 from dledger.replica.request_ids import draw_first_id
 from dledger.runtime.clock import Clock, clock_for, seeded_jitter
+from dledger.runtime.clock_telling import ClockTelling
 from dledger.runtime.disk_check import DiskCheck, watch_of
-from dledger.runtime.group_clock import TELL_SECONDS, GroupClock
+from dledger.runtime.due_timer import DueTimer
+from dledger.runtime.group_clock import GroupClock
 from dledger.runtime.group_entries import GroupEntries
 from dledger.runtime.owned import ENDED, Owned
 from dledger.runtime.parts import Parts
@@ -57,10 +59,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 STOP_SECONDS_MAX = 10.0  # a sync that takes longer is left behind; the log is not marked clean
-#: uvloop's timers have milliseconds and may come half of one early; without a floor the rest of
-#: the way would be spun.
-TIMER_SECONDS_MIN = 0.001
-_NEVER = float("inf")
 
 
 class Driver:
@@ -85,7 +83,8 @@ class Driver:
         self.owned = owned or Owned(self._died)
         self.owned.died = self._died
         self.config, self.hard, self._parts = config, parts.hard, parts
-        self.clock = self._clock = GroupClock.of(config.node_id, clock or clock_for(config))
+        host, clock = parts.host, clock or clock_for(config)
+        self.clock = self._clock = GroupClock.of(config.node_id, clock, parts.clocks)
         jitter = seeded_jitter(config.seed)
         self.failed: asyncio.Future[NodeFailed] = self.owned.loop.create_future()
         self.transport = Transport(
@@ -96,8 +95,9 @@ class Driver:
             parts.roster.vouch,
             parts.roster,
             self._clock,
-            parts.host,
+            host,
         )
+        self._telling = ClockTelling(self.transport, self.owned)
         self.replica = Replica(
             config.core(),
             parts.log,
@@ -118,17 +118,16 @@ class Driver:
         parts.roster.live_leader = self.replica.node.live_leader
         parts.generations.told_older = self._older
         calls = self.transport.has_promised, self.transport.announce, self.owned, self.start_sync
-        self._renewal = Renewal(parts.generations, *calls)
+        self._renewal = Renewal(parts.generations, *calls, self._may_rest)
         self._follow()
         self.send = self.transport.send  # `Ports.send`
         self._sync_threads: dict[str, DiskQueue] = {}
         self._disk_check: DiskCheck | None = None
         self._syncing = 0
-        self._timer: asyncio.TimerHandle | None = None
-        self._telling: asyncio.TimerHandle | None = None
-        self._timer_at = _NEVER
-        self._repair_timer = RepairTimer(self._clock, self.replica, self._after, self.owned)
-        self._stopped = False
+        self._timer = DueTimer(self._fire, self.owned, parts.alarms)
+        made = self._clock, self.replica, self._after, self.owned, parts.alarms
+        self._repair_timer = RepairTimer(*made)
+        self._stopped = self._rests = False
         self.settle_turn = parts.settle_turn
         #: Called with every configuration that takes effect, or does again.
         self.members_changed: list[Callable[[Configuration], None]] = []
@@ -147,11 +146,11 @@ class Driver:
         self._after()
         self._repair_timer.fire()
         self._renewal.start()
-        self._tell_clocks()
+        self._telling.start()
         if self._parts.host is not None:
             self._parts.host.join(self.config.group, self.owned, self._looked)
         watch, is_alone = watch_of(self.config, queues), self._parts.host is None
-        calls = self._clock, self._looked, self.start_sync, self.owned
+        calls = self._clock, self._looked, self.start_sync, self.owned, self._may_rest
         self._disk_check = DiskCheck(self.config.node_id, watch, *calls, watches_loop=is_alone)
         self._disk_check.start()
 
@@ -160,10 +159,8 @@ class Driver:
         if self._stopped:
             return
         self._stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._telling is not None:
-            self._telling.cancel()
+        self._timer.cancel()
+        self._telling.stop()
         self._repair_timer.stop()
         self._renewal.stop()
         if self._disk_check is not None:
@@ -173,8 +170,7 @@ class Driver:
         await self.transport.stop()
         stops = [thread.stop for thread in set(self._sync_threads.values())]
         await asyncio.gather(*(asyncio.to_thread(stop, STOP_SECONDS_MAX) for stop in stops))
-        if self._syncing:
-            # Its end was posted by the thread that has ended now: one turn of the loop away.
+        if self._syncing:  # its end was posted by the thread that has ended now: one turn away
             await asyncio.sleep(0)
         if self._syncing:
             raise NodeFailed(
@@ -286,6 +282,8 @@ class Driver:
 
     def start_sync(self, work: SyncWork) -> None:
         """Hand the work to the threads of its kind; the replica is told of its end later."""
+        if self._rests:
+            self._wake()
         self._syncing += 1
         self._sync_threads[work.kind].submit(work)
 
@@ -337,17 +335,22 @@ class Driver:
             self._repair_timer.fire()
 
     def _looked(self, found: DiskChecked | HostsWatched) -> None:
-        if self._stopped or self.replica.failure is not None:
-            return
-        self.replica.looked(found, self._clock.now())
-        self._after()
+        if not self._stopped and self.replica.failure is None:
+            self.replica.looked(found, self._clock.now())
+            self._after()
 
-    def _tell_clocks(self) -> None:
-        self.transport.tell_clocks()
-        self._telling = self.owned.call_later(TELL_SECONDS, self._tell_clocks)
+    def _may_rest(self) -> bool:
+        """May a part that looks at this node now and then stop doing so, until `_wake`?"""
+        self._rests |= (rests := self._parts.host is not None and self.replica.node.is_quiet)
+        return rests
+
+    def _wake(self) -> None:
+        self._rests = False
+        if not self._stopped and self._disk_check is not None:
+            self._disk_check.wake()
+            self._renewal.wake()
 
     def _fire(self) -> None:
-        self._timer, self._timer_at = None, _NEVER
         self.settle_turn()
         self.replica.timer(self._clock.now())
         self._after()
@@ -360,13 +363,12 @@ class Driver:
             self._report_failure()
             return
         due = self.replica.deadline()
-        if due >= self._timer_at:  # an early timer does no harm; it sets the next one
+        if due >= self._timer.at:  # an early timer does no harm; it sets the next one
             return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_at = due
-        delay = max(TIMER_SECONDS_MIN, due - self._clock.now())
-        self._timer = self.owned.call_later(delay, self._fire)
+        quiet = self.replica.node.is_quiet
+        self._timer.set(due, self._clock.now(), quiet=quiet)
+        if self._rests and not quiet:  # who wakes has an earlier deadline than before
+            self._wake()
 
     def _died(self, error: BaseException) -> None:
         """A mistake of ours or of the state machine: stop loudly rather than limp."""
@@ -384,9 +386,7 @@ class Driver:
         self._report_failure()
 
     def _report_failure(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer, self._timer_at = None, _NEVER
+        self._timer.cancel()
         failure = self.replica.failure
         if failure is not None and not self.failed.done():
             _log.critical("%s: %s", self.config.node_id, failure)
@@ -396,5 +396,5 @@ class Driver:
     def _noop_body(self, term: Term) -> Buffer:
         return noop_body(NodeId(self.config.node_id), term, self._clock.time_ms())
 
-    def _members_body(self, configuration: Configuration) -> Buffer:
-        return members_body(configuration, self._clock.time_ms())
+    def _members_body(self, group: Configuration) -> Buffer:
+        return members_body(group, self._clock.time_ms())

@@ -14,6 +14,9 @@ shows at once, not with the next second.
 
     time_ms = our wall clock, but within `ALLOWANCE_MS` of the middle clock of the group
 
+The hosts of many groups tell each other once for all groups, on their carriers (host_links.py); a
+group's own frame is for a peer that no carrier leads to, or that sends one.
+
 The middle one of three or five clocks is between two others: one that is wrong does not move it.
 Of two (or four) the earlier one is taken: a stamp of the future stays in the log, one that waits
 does not. A peer that is gone counts with what was last heard of it, as long as it is a member. A
@@ -30,10 +33,11 @@ import math
 import struct
 from collections.abc import Callable, Collection
 
+from commitlog.files.system import Buffer
 from dledger.core.types import NodeId
 from dledger.errors import MalformedFrame
-from dledger.runtime.clock import Clock
-from dledger.wire.frames import Frame, FrameType, pack_frame
+from dledger.runtime.clock import Clock, SystemClock
+from dledger.wire.frames import FrameType, pack_frame
 
 TELL_SECONDS = 1.0
 #: NTP keeps machines within tens of ms; seconds mean that something is broken.
@@ -46,6 +50,9 @@ FRESH_SECONDS = 4.0
 #: Our wall clock and our monotonic one part by less between two looks at them.
 JUMP_MS = 250
 
+#: Who has heard nothing for so long, in microseconds, is told of no host's clocks, and of ours now.
+_UNTOLD = 2 * TELL_SECONDS * 1e6
+
 _FRAME = struct.Struct(">QQIQ")
 _HELD_MAX = 0xFFFF_FFFF
 _log = logging.getLogger(__name__)
@@ -55,6 +62,7 @@ class GroupClock:
     """A `Clock`: `now` is the machine's, `time_ms` bounded by the group. One event loop's.
 
     `behind`: called with a peer that may know nothing of our clocks, to tell it at once.
+    `hosts`: of the host that the group runs on, with the clocks of other hosts; None: it is alone.
     """
 
     def __init__(self, node_id: str, clock: Clock) -> None:
@@ -68,11 +76,21 @@ class GroupClock:
         self._apart = self._clock.time_ms() - self._looked_at * 1000  # our two clocks, ms
         self._far = False
         self.behind: Callable[[NodeId], None] = lambda _: None
+        self.hosts: GroupClock | None = None
+        self._members: Collection[NodeId] = ()
+        #: Settled so often; and the hosts' clock, when this one settled last.
+        self._settled = self._seen = 0
 
     @classmethod
-    def of(cls, node_id: str, clock: Clock) -> GroupClock:
-        """`clock` itself when it is one already."""
-        return clock if isinstance(clock, cls) else cls(node_id, clock)
+    def of(cls, node_id: str, clock: Clock, hosts: GroupClock | None = None) -> GroupClock:
+        """`clock` itself when it is one already. It counts with `hosts` if both are of one kind."""
+        found = clock if isinstance(clock, cls) else cls(node_id, clock)
+        if hosts is not None:
+            ours, theirs = found._clock, hosts._clock
+            both_machines = type(ours) is type(theirs) and isinstance(ours, SystemClock)
+            if ours is theirs or both_machines:
+                found.hosts = hosts
+        return found
 
     def time_ms(self) -> int:
         """Milliseconds since 1970, for times that the group has to agree about."""
@@ -87,6 +105,11 @@ class GroupClock:
     def _between(self, own: int, allowance: int) -> float:
         """The time nearest to `own` within the group's bounds, ms since 1970."""
         now = self._look(own)
+        hosts = self.hosts
+        if hosts is not None:
+            hosts._look(own)
+            if hosts._settled != self._seen:
+                self._settle()
         high = now * 1000 + self._high + allowance
         if own > high:
             return high
@@ -106,12 +129,20 @@ class GroupClock:
 
     def _settle(self) -> None:
         """Set the bounds of the group's middle clock: the peers' two middle offsets."""
-        rest = [-math.inf, *sorted(self._offsets.values()), math.inf]
+        offsets, hosts = self._offsets, self.hosts
+        self._settled += 1
+        if hosts is not None:
+            known = {one: at for one, at in hosts._offsets.items() if one in self._members}
+            offsets, self._seen = offsets | known, hosts._settled
+            if known:
+                self._measured_at = max(self._measured_at, hosts._measured_at)
+        rest = [-math.inf, *sorted(offsets.values()), math.inf]
         middle = len(rest) // 2
         self._low, self._high = rest[middle - 1 : middle + 1]
 
     def follow(self, members: Collection[NodeId]) -> None:
         """Forget the clocks of peers that are not in `members`."""
+        self._members = frozenset(members)
         for known in (self._heard, self._offsets):
             for peer in known.keys() - set(members):
                 del known[peer]
@@ -119,21 +150,25 @@ class GroupClock:
 
     def frame_for(self, peer: NodeId) -> bytes:
         """The CLOCK frame to send to `peer` now."""
+        return pack_frame(FrameType.CLOCK, self.times_for(peer))
+
+    def times_for(self, peer: NodeId) -> bytes:
+        """The content of that frame, or of a CHANNEL frame to a host, as of now."""
         now = self.now()
         echo, came = self._heard.get(peer, (0, now))
         held = min(round((now - came) * 1e6), _HELD_MAX)
         wall = max(self._clock.time_ms(), 0)
-        return pack_frame(FrameType.CLOCK, _FRAME.pack(round(now * 1e6), echo, held, wall))
+        return _FRAME.pack(round(now * 1e6), echo, held, wall)
 
-    def heard(self, peer: NodeId, frame: Frame) -> None:
-        """Take a CLOCK frame of `peer`, a member. Raises MalformedFrame."""
-        if len(frame.head) != _FRAME.size:
+    def heard(self, peer: NodeId, times: Buffer) -> None:
+        """Take the times of the clocks of `peer`, a member. Raises MalformedFrame."""
+        if len(times) != _FRAME.size:
             raise MalformedFrame("a peer did not say what its clocks show")
-        sent, echo, held, wall = _FRAME.unpack(frame.head)
+        sent, echo, held, wall = _FRAME.unpack(times)
         now = self._look(self._clock.time_ms())
         first = peer not in self._heard
         self._heard[peer] = sent, now
-        if first or not echo:
+        if first or not echo or held > _UNTOLD:
             self.behind(peer)
         if not echo:
             return

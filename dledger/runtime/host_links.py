@@ -23,6 +23,8 @@ from dledger.core.types import NodeId
 from dledger.errors import PeerRefused
 from dledger.membership.handshake import Dialler, Hello, LinkKind, Member
 from dledger.runtime.channels import CHANNEL_FRAME_BYTES_MAX, Channels
+from dledger.runtime.clock import Clock
+from dledger.runtime.group_clock import TELL_SECONDS, GroupClock
 from dledger.runtime.host_beats import HostBeats
 from dledger.runtime.inbound import Inbound, Side
 from dledger.runtime.link import Link, LinkSettings
@@ -34,8 +36,8 @@ from dledger.wire.frames import Frame
 #: Between two carriers offered to a node that does not take them. More: it is spared the question;
 #: after it has become a host, its groups are dialled one by one for longer.
 REFUSED_SECONDS = 30.0
-#: In the hello of a carrier, in place of a level of records: it understands beats.
-_KNOWS_BEATS = 1
+#: In the hello of a carrier, in place of a level of records: it understands beats, and clocks.
+_KNOWS_BEATS, _KNOWS_CLOCKS = 1, 2
 
 
 def _vouch(_node: NodeId, _incarnation: int) -> str | None:
@@ -122,6 +124,16 @@ class HostLink(Link):
         if self._carrier is not None:
             self._carrier.channels.beat(hears=hears)
 
+    @property
+    def is_open(self) -> bool:
+        """Is there a carrier now?"""
+        return self._carrier is not None
+
+    def tell(self, times: bytes) -> None:
+        """Send the times of this host's clocks on the carrier, if there is one."""
+        if self._carrier is not None:
+            self._carrier.channels.tell_clocks(times)
+
     async def stop(self) -> None:
         """Close the carrier; callers that wait for one are told that there is none."""
         await super().stop()
@@ -167,17 +179,22 @@ class HostLinks:
         port: PeerPort,
         jitter: Callable[[], float],
         owned: Owned,
-        now: Callable[[], float],
+        clock: Clock,
     ) -> None:
         self._config, self._port, self._owned = config, port, owned
         me = NodeId(config.node_id)
-        self._me = Member(CARRIER, CARRIER, me, 0, level=_KNOWS_BEATS)
+        self._me = Member(CARRIER, CARRIER, me, 0, level=_KNOWS_CLOCKS)
         self._members = frozenset(map(NodeId, config.peers))
+        #: As the other hosts have said; of all groups here.
+        self.clocks = GroupClock(config.node_id, clock)
+        self.clocks.follow(self._members)
+        self.clocks.behind = self._tell_clocks
+        self._telling: asyncio.TimerHandle | None = None
         self._accepted: dict[tuple[NodeId, LinkKind], tuple[Inbound, Channels]] = {}
         secret = None if config.secret is None else config.secret.encode()
         self._links: dict[tuple[NodeId, LinkKind], HostLink] = {}
         peers = sorted(self._members - {me})
-        self.beats = HostBeats(config, peers, owned, now, self._beat)
+        self.beats = HostBeats(config, peers, owned, clock.now, self._beat)
         for peer in peers:
             for link_kind in LinkKind:
                 settings = LinkSettings.of(config, peer, link_kind, secret, tls=port.tls)
@@ -215,15 +232,36 @@ class HostLinks:
     async def stop(self) -> None:
         """Close all carriers; every channel ends."""
         self.beats.stop()
+        if self._telling is not None:
+            self._telling.cancel()
         self.refuse()
         for link in self._links.values():
             await link.stop()
 
-    def _beat(self, peer: NodeId, hears: bool) -> None:
-        """Only to a host that calls us and knows beats: another one does not beat to us either."""
+    def tell_clocks(self) -> None:
+        """Send each other host the times of the clocks here, now and every second (R24)."""
+        for peer in self._members - {self._me.node_id}:
+            self._tell_clocks(peer)
+        self._telling = self._owned.call_later(TELL_SECONDS, self.tell_clocks)
+
+    def tells_clocks(self, peer: NodeId) -> bool:
+        """Is this peer told of the clocks here for all groups?"""
+        knows = self._level_of(peer) >= _KNOWS_CLOCKS
+        return knows and self._links[peer, LinkKind.CONTROL].is_open
+
+    def _tell_clocks(self, peer: NodeId) -> None:
+        if self.tells_clocks(peer):
+            self._links[peer, LinkKind.CONTROL].tell(self.clocks.times_for(peer))
+
+    def _level_of(self, peer: NodeId) -> int:
+        """As the host said when it called us; 0: it does not."""
         accepted = self._accepted.get((peer, LinkKind.CONTROL))
         hello = None if accepted is None else accepted[0].hello
-        if hello is not None and hello.sender.level >= _KNOWS_BEATS:
+        return 0 if hello is None else hello.sender.level
+
+    def _beat(self, peer: NodeId, hears: bool) -> None:
+        """Only to a host that calls us and knows beats: another one does not beat to us either."""
+        if self._level_of(peer) >= _KNOWS_BEATS:
             self._links[peer, LinkKind.CONTROL].beat(hears=hears)
 
     # -- incoming --------------------------------------------------------------------------------
@@ -250,6 +288,7 @@ class HostLinks:
             lambda: self._port.accept_channel(certified),
             certified,
             lambda hears_us: self.beats.heard(peer, hears_us=hears_us),
+            functools.partial(self.clocks.heard, peer),
         )
         self._accepted[peer, link_kind] = inbound, channels
         if old is not None:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from dledger.config import RaftConfig
 from dledger.replica.disk_watch import LOOK_SECONDS
+from dledger.runtime.alarms import Alarms
 from dledger.runtime.clock import Clock, seeded_jitter
 from dledger.runtime.disk_threads import DiskThreads, SharedDiskQueue
 from dledger.runtime.host_beats import Told
@@ -68,14 +69,14 @@ class HostParts:
         self.port: PeerPort = PeerPort(
             config, self._owned, shared=True, greeting_max=greeting_max()
         )
-        self.links = HostLinks(
-            config, self.port, seeded_jitter(config.seed), self._owned, self._now
-        )
+        self.links = HostLinks(config, self.port, seeded_jitter(config.seed), self._owned, clock)
         self._threads: dict[str, DiskThreads] = {}
         self._loop_watch = LoopWatch(
             config.node_id, config.disk_stall_ms / 1000, LOOK_SECONDS, self._now
         )
         self._timer: asyncio.TimerHandle | None = None
+        #: Deadlines of quiet groups.
+        self.alarms = Alarms(LOOK_SECONDS)
 
     async def start(self) -> None:
         """Listen, and start the threads. Raises OSError when the address is taken."""
@@ -85,6 +86,7 @@ class HostParts:
             self._threads[name] = DiskThreads(thread, count, self._owned)
         self._loop_watch.start()
         self._come_round()
+        self.links.tell_clocks()
         if self._quiescence:
             self.links.beats.start()
 
@@ -119,7 +121,9 @@ class HostParts:
         return self._threads[name].queue(owned, done, now)
 
     def _come_round(self) -> None:
-        self._loop_watch.came_round(self._now())
+        now = self._now()
+        self._loop_watch.came_round(now)
+        self.alarms.ring(now)
         self._timer = self._owned.call_later(LOOK_SECONDS, self._come_round)
 
     def _died(self, error: BaseException) -> None:

@@ -163,7 +163,7 @@ class Inbound(asyncio.BufferedProtocol):
             side.roster.renewed(hello, read_told(frame))
         elif frame.type is FrameType.CLOCK and hello.link_kind is LinkKind.CONTROL:
             if side.clocks is not None and not self.is_stranger:
-                side.clocks.heard(self._sender, frame)
+                side.clocks.heard(self._sender, frame.head)
         elif frame.type in FORWARD_TYPES and hello.link_kind is LinkKind.BULK:
             if side.forwarded is not None and not self.is_stranger:
                 side.forwarded(self._sender, frame)

@@ -107,6 +107,10 @@ class Carriers(Protocol):
         """Why there is no carrier."""
         ...
 
+    def tells_clocks(self, peer: NodeId) -> bool:
+        """Is this peer told of the clocks here for all groups?"""
+        ...
+
 
 class Link:
     """Sends to one peer on one link."""
@@ -122,6 +126,8 @@ class Link:
     ) -> None:
         """`carriers`: of the host that this group runs on; None: it is alone."""
         self._carriers = carriers
+        #: The connection that was dialled last is a channel of a carrier.
+        self.is_carried = False
         self.strangers: Strangers = lambda _: False
         self.witness: Witness | None = None
         self.opened: Callable[[NodeId], None] = lambda _: None
@@ -271,6 +277,7 @@ class Link:
                         lambda: outbound, host, port, local_addr=settings.source, ssl=context
                     )
                 await outbound.greeted
+            self.is_carried = is_carried
             return outbound
         except TimeoutError as error:
             outbound.abort()

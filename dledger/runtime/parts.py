@@ -15,6 +15,8 @@ from dledger.membership.generations import Generations
 from dledger.membership.handshake import Member
 from dledger.membership.roster import Roster
 from dledger.replica.ports import StateMachine
+from dledger.runtime.alarms import Alarms
+from dledger.runtime.group_clock import GroupClock
 from dledger.runtime.host_parts import HostParts
 from dledger.snapshots.prefix import Restore
 from dledger.snapshots.snapshot_files import SnapshotFolder
@@ -57,3 +59,13 @@ class Parts:
     forwarded: Forwarded | None = None
     settle_turn: Callable[[], None] = _nothing
     host: HostParts | None = None
+
+    @property
+    def alarms(self) -> Alarms | None:
+        """They keep far deadlines of a quiet group."""
+        return None if self.host is None else self.host.alarms
+
+    @property
+    def clocks(self) -> GroupClock | None:
+        """Those of other hosts, as this one has measured them."""
+        return None if self.host is None else self.host.links.clocks

@@ -43,8 +43,13 @@ class Renewal:
         announce: Callable[[], None],
         owned: Owned,
         submit: Callable[[SyncWork], None],
+        may_rest: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`submit`: has work of kind "generations" done; `ended` is told of its end."""
+        """`submit`: has work of kind "generations" done; `ended` is told of its end.
+
+        `may_rest`: True: the group promises nothing until `wake` is called.
+        """
+        self._may_rest = may_rest
         self._submit = submit
         self._generations = generations
         self._promised, self._announce = promised, announce
@@ -56,7 +61,12 @@ class Renewal:
     def start(self) -> None:
         """From now on write generations: the folder's own periodically, peers' when they change."""
         self._generations.changed = self._write
-        self._timer = self._owned.call_later(RENEW_SECONDS, self._look)
+        self.wake()
+
+    def wake(self) -> None:
+        """Look for promises again, if it rests."""
+        if self._timer is None and not self._stopped:
+            self._timer = self._owned.call_later(RENEW_SECONDS, self._look)
 
     def stop(self) -> None:
         """Begin no write any more; one that has begun is for the queue's owner to wait for."""
@@ -67,9 +77,12 @@ class Renewal:
             self._timer.cancel()
 
     def _look(self) -> None:
-        self._timer = self._owned.call_later(RENEW_SECONDS, self._look)
+        self._timer = None
         if self._writing is None and self._promised():
             self._write(1)
+        elif self._writing is None and self._may_rest():
+            return
+        self.wake()
 
     def _write(self, more: int = 0) -> None:
         """Have the file written: the number plus `more`, and the peers' generations."""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from dledger.log.damage import Damage
 from dledger.replica.replica import Replica
+from dledger.runtime.alarms import Alarms
 from dledger.runtime.clock import Clock
 from dledger.runtime.owned import Owned
 
@@ -29,7 +30,10 @@ class RepairTimer:
         replica: Replica,
         after: Callable[[], None],
         owned: Owned,
+        alarms: Alarms | None = None,
     ) -> None:
+        """`alarms`: of the host; they keep far deadlines."""
+        self._alarms = alarms
         self._clock, self._replica, self._after, self._owned = clock, replica, after, owned
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
@@ -40,15 +44,16 @@ class RepairTimer:
         self._owned.run(self._fire)
 
     def _fire(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._cancel()
         if self._stopped:
             return
         now = self._clock.now()
         due = self._replica.tend(now)
         self._say()
         self._after()
+        alarms = self._alarms
+        if alarms is not None and alarms.take(due, now, self._owned, self.fire):
+            return
         if due < float("inf"):
             delay = max(PAUSE_SECONDS_MIN, due - now)
             self._timer = self._owned.call_later(delay, self.fire)
@@ -56,8 +61,14 @@ class RepairTimer:
     def stop(self) -> None:
         """End the timer; a second call has no effect."""
         self._stopped = True
+        self._cancel()
+
+    def _cancel(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
+        if self._alarms is not None:
+            self._alarms.cancel(self.fire)
 
     def _say(self) -> None:
         """Each damaged range once, and that all are whole again."""

@@ -106,7 +106,7 @@ class Transport:
         self._config, self._me, self._listener, self._vouch = config, me, listener, vouch
         self._clocks = clocks
         if clocks is not None:
-            clocks.behind = self._tell_clocks
+            clocks.behind = self._answer_clocks
         members = frozenset(NodeId(name) for name in config.peers)
         self._roster = roster
         self._members: frozenset[NodeId] | Roster = members if roster is None else roster
@@ -121,6 +121,8 @@ class Transport:
         self._closing: set[asyncio.Task[None]] = set()
         self._links: dict[tuple[NodeId, LinkKind], Link] = {}
         self._addresses: dict[NodeId, Address] = {}
+        #: Called when a peer is to be told of our clocks again and again, by `tell_clocks`.
+        self.clocks_wanted: Callable[[], None] = lambda: None
         self._bulk: dict[NodeId, Link] = {}
         self._control: dict[NodeId, Link] = {}
         for peer in sorted(members - {me.node_id}):
@@ -142,7 +144,7 @@ class Transport:
                 link.start(self._listener.owned)
         self._bulk[peer] = self._links[peer, LinkKind.BULK]
         control = self._control[peer] = self._links[peer, LinkKind.CONTROL]
-        control.opened = self._tell_clocks
+        control.opened = self._control_opened
 
     def _close_links(self, peer: NodeId) -> None:
         for link_kind in LinkKind:
@@ -271,12 +273,25 @@ class Transport:
             for peer, link in self._control.items():
                 link.announce(frame_for(self._roster.witness, peer, 0))
 
-    def tell_clocks(self) -> None:
-        """Send every peer the times of our clocks."""
-        for peer in self._control:
-            self._tell_clocks(peer)
+    def tell_clocks(self) -> bool:
+        """Send the times of our clocks to every peer that no host tells for us; False: to none."""
+        peers = [peer for peer in self._control if self._is_told_here(peer)]
+        for peer in peers:
+            self._answer_clocks(peer)
+        return bool(peers)
 
-    def _tell_clocks(self, peer: NodeId) -> None:
+    def _is_told_here(self, peer: NodeId) -> bool:
+        """Its host is not told by ours."""
+        counts = self._clocks is not None and self._clocks.hosts is not None
+        carried = counts and self._control[peer].is_carried
+        return not (carried and self._carriers is not None and self._carriers.tells_clocks(peer))
+
+    def _control_opened(self, peer: NodeId) -> None:
+        if peer in self._control and self._is_told_here(peer):
+            self._answer_clocks(peer)
+            self.clocks_wanted()
+
+    def _answer_clocks(self, peer: NodeId) -> None:
         if self._clocks is not None and peer in self._control:
             self._control[peer].tell_clocks(functools.partial(self._clocks.frame_for, peer))
 

@@ -118,3 +118,87 @@ async def test_groups_of_hosts_without_quiescence_keep_their_heartbeats(
         assert not any(node.log.driver.replica.node.is_quiet for node in nodes.values())
     finally:
         await mixed.close()
+
+
+def timers(node: ReplicatedNode[int, int]) -> list[str]:
+    """Names of the timers that this node has of its own."""
+    driver = node.log.driver
+    assert driver._disk_check is not None
+    parts = {
+        "due": driver._timer,
+        "disk": driver._disk_check,
+        "renewal": driver._renewal,
+        "clocks": driver._telling,
+        "repair": driver._repair_timer,
+    }
+    return [name for name, part in parts.items() if part._timer is not None]
+
+
+async def test_a_quiet_node_has_no_timer_of_its_own_until_it_wakes(hosts: Hosts) -> None:
+    nodes = await hosts.open("a", Adder)
+    leader = await leader_of(nodes)
+    await leader.propose(2)
+    await all_quiet(nodes)
+    for node in nodes.values():
+        await eventually(lambda node=node: not timers(node), "a quiet node without timers", 60)  # type: ignore[misc]
+    for host in hosts.hosts.values():
+        assert host._parts is not None
+        assert len(host._parts.alarms) == 2  # the rules' next deadline, the next scrub
+    await leader.propose(3)
+    for node in nodes.values():
+        assert {"disk", "renewal"} <= set(timers(node))
+
+
+async def test_an_alarm_of_its_host_wakes_a_quiet_leader_to_ask(hosts: Hosts) -> None:
+    nodes = await hosts.open("a", Adder)
+    leader = await leader_of(nodes)
+    await leader.propose(2)
+    await all_quiet(nodes)
+    await eventually(lambda: not timers(leader), "a quiet leader without timers", 60)
+    rounds = sent(nodes)
+    host = hosts.hosts[leader.config.node_id]
+    assert host._parts is not None
+    state = leader.log.driver.replica.node._state
+    state.heartbeat_deadline = leader.log.driver.now()
+    host._parts.alarms.ring(leader.log.driver._timer.at)
+    assert sent(nodes) > rounds
+    await all_quiet(nodes)
+
+
+async def test_a_host_rings_the_alarms_of_its_groups(hosts: Hosts) -> None:
+    """A quiet leader has no timer, and asks when its host rings."""
+    host = hosts.hosts["n0"]
+    assert host._parts is not None
+    rung: list[str] = []
+    owned = host._parts._owned
+    now = host._parts._now()
+    host._parts.alarms.take(now + 1.0, now, owned, lambda: rung.append("now"))
+    await eventually(lambda: rung, "an alarm of the host", 5)
+
+
+async def test_hosts_tell_each_other_their_clocks_for_all_groups(hosts: Hosts) -> None:
+    groups = [await hosts.open(name, Adder) for name in ("a", "b")]
+    for nodes in groups:
+        await (await leader_of(nodes)).propose(1)
+        await all_quiet(nodes)
+        for node in nodes.values():
+            await eventually(lambda node=node: not timers(node), "a quiet node", 60)  # type: ignore[misc]
+    clocks = [node.log.driver._clock for nodes in groups for node in nodes.values()]
+    hosts_clocks = [clock.hosts for clock in clocks]
+    assert all(found is not None for found in hosts_clocks)
+    seen = [found._settled for found in hosts_clocks if found is not None]
+    own = [dict(clock._offsets) for clock in clocks]
+    await eventually(
+        lambda: all(
+            found._settled > before and len(found._offsets) == 2
+            for found, before in zip(hosts_clocks, seen, strict=True)
+            if found is not None
+        ),
+        "clocks that hosts measure while all groups are quiet",
+        60,
+    )
+    assert [dict(clock._offsets) for clock in clocks] == own
+    for clock in clocks:
+        clock.time_ms()
+        assert clock._seen > 0
+        assert clock._measured_at == clock.hosts._measured_at  # type: ignore[union-attr]

@@ -15,6 +15,7 @@ from dledger.runtime import disk_check
 from dledger.runtime.clock import SystemClock
 from dledger.runtime.disk_check import DiskCheck
 from dledger.runtime.owned import Owned
+from tests.waiting import eventually
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
 
@@ -106,4 +107,58 @@ async def test_no_room_for_a_state_is_told_until_none_is_refused_any_more(
     monkeypatch.setattr(disk_check, "STATE_SECONDS", 0.0)
     shell.check.look()
     assert shell.check.last.health is DiskHealth.RECOVERING
+    shell.check.stop()
+
+
+class Resting(Shell):
+    """A quiet group's: its check may rest."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.times = SyncTimes()
+        watch = DiskWatch(self.times, (), stall_seconds=0.01, trust_seconds=30.0)
+        self.quiet = True
+        self.check = DiskCheck(
+            "n0",
+            watch,
+            SystemClock(),
+            self.told.append,
+            self.made.put_nowait,
+            Owned(raise_it),
+            lambda: self.quiet,
+        )
+
+
+async def test_the_disk_of_a_quiet_group_is_not_looked_at_while_it_has_nothing_to_do() -> None:
+    shell = Resting()
+    shell.check.look()
+    assert shell.check._timer is None
+    assert shell.told == [DiskChecked(DiskHealth.GOOD)]
+
+
+async def test_a_stall_of_work_that_a_quiet_group_begins_is_noticed() -> None:
+    shell = Resting()
+    shell.check.look()
+    shell.times.begin("hard", SystemClock().now())
+    shell.check.wake()
+    await eventually(lambda: shell.check.last.health is DiskHealth.STALLED, "a stalled disk")
+    assert shell.check._timer is not None
+    shell.check.stop()
+
+
+@pytest.mark.parametrize("why", ["awake", "busy", "slow a moment ago", "full"])
+async def test_a_disk_that_has_something_to_tell_is_looked_at_again(why: str) -> None:
+    shell = Resting()
+    if why == "awake":
+        shell.quiet = False
+    elif why == "busy":
+        shell.times.begin("log", SystemClock().now())
+    elif why == "slow a moment ago":
+        now = SystemClock().now()
+        shell.times.begin("log", now)
+        shell.times.end(now + 0.001)
+    else:
+        shell.check.made(SyncWork("prepare", Task()), FULL)
+    shell.check.look()
+    assert shell.check._timer is not None
     shell.check.stop()

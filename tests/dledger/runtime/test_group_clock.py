@@ -8,9 +8,9 @@ import pytest
 
 from dledger.core.types import NodeId
 from dledger.errors import MalformedFrame
-from dledger.runtime.clock import SystemClock
+from dledger.runtime.clock import BootClock, SystemClock
 from dledger.runtime.group_clock import ALLOWANCE_MS, GroupClock
-from dledger.wire.frames import Frame, FrameDecoder, FrameType, pack_frame
+from dledger.wire.frames import Frame, FrameDecoder
 
 from .ends import Make, meet
 from .group import until
@@ -49,7 +49,7 @@ class Room:
     def tell(self, one: NodeId, other: NodeId, delay: float = 0.01) -> None:
         told = self.clocks[one].frame_for(other)
         self.pass_time(delay)
-        self.clocks[other].heard(one, frame(told))
+        self.clocks[other].heard(one, frame(told).head)
 
     def talk(self, delay: float = 0.01, rounds: int = 2) -> None:
         """Everybody to everybody, until each has measured."""
@@ -211,7 +211,7 @@ def test_it_says_once_that_a_clock_is_wrong(caplog: pytest.LogCaptureFixture) ->
 def test_a_clock_frame_of_another_size_is_malformed() -> None:
     clock = GroupClock("n0", Machine())
     with pytest.raises(MalformedFrame, match="clocks"):
-        clock.heard(N1, frame(pack_frame(FrameType.CLOCK, b"short")))
+        clock.heard(N1, b"short")
 
 
 async def test_connected_nodes_measure_each_other(make: Make) -> None:
@@ -237,3 +237,78 @@ async def test_a_peer_that_knows_no_clocks_is_not_told(make: Make) -> None:
     sent = one.transport.status()["n1/control"].sent_frames
     one.transport.tell_clocks()
     assert one.transport.status()["n1/control"].sent_frames == sent
+
+
+class Hosted:
+    """A group's clock on a host whose own one has measured n1 and n2."""
+
+    def __init__(self, **wrong_ms: int) -> None:
+        self.room = Room(**wrong_ms)
+        self.room.talk()
+        self.hosts = self.room.clocks[N0]
+        self.clock = GroupClock.of("n0", self.room.machines[N0], self.hosts)
+
+
+def test_a_group_is_bounded_by_the_clocks_that_its_host_has_measured() -> None:
+    hosted = Hosted(n0=3_600_000, n1=0, n2=0)
+    hosted.clock.follow([N0, N1, N2])
+    assert hosted.clock.ahead_ms == pytest.approx(3_600_000, abs=50)
+    assert hosted.clock.time_ms() == pytest.approx(
+        hosted.room.machines[N0].seconds * 1000 + ALLOWANCE_MS, abs=50
+    )
+
+
+def test_a_clock_behind_is_put_forward_by_what_its_host_measured_just_now_only() -> None:
+    hosted = Hosted(n0=-3_600_000, n1=0, n2=0)
+    hosted.clock.follow([N0, N1, N2])
+    machine = hosted.room.machines[N0]
+    assert hosted.clock.time_ms() > machine.time_ms()
+    hosted.room.pass_time(60.0)
+    assert hosted.clock.time_ms() == machine.time_ms()
+
+
+def test_hosts_that_are_no_members_do_not_count() -> None:
+    hosted = Hosted(n0=3_600_000, n1=0, n2=0)
+    hosted.clock.follow([N0])
+    assert hosted.clock.time_ms() == hosted.room.machines[N0].time_ms()
+
+
+def test_what_a_host_measures_later_counts_at_once() -> None:
+    room = Room(n0=3_600_000, n1=0, n2=0)
+    clock = GroupClock.of("n0", room.machines[N0], room.clocks[N0])
+    clock.follow([N0, N1, N2])
+    assert clock.ahead_ms == 0
+    room.talk()
+    assert clock.ahead_ms == pytest.approx(3_600_000, abs=50)
+
+
+def test_a_jump_while_a_group_is_quiet_is_seen_by_its_host() -> None:
+    """Who looks after hours for the first time would take them for a jump of both clocks."""
+    hosted = Hosted(n0=0, n1=0, n2=0)
+    hosted.clock.follow([N0, N1, N2])
+    machine = hosted.room.machines[N0]
+    for _ in range(100):  # 100 s a round, 10 ms of drift in each
+        hosted.room.pass_time(100.0)
+        machine.wrong_ms += 10
+        hosted.hosts.time_ms()
+    assert hosted.clock.time_ms() == machine.time_ms()
+
+
+def test_a_clock_of_another_kind_does_not_count_with_its_host_s() -> None:
+    """Their seconds may begin at different moments."""
+    assert GroupClock.of("n0", BootClock(), GroupClock("n0", SystemClock())).hosts is None
+    assert GroupClock.of("n0", Machine(), GroupClock("n0", Machine())).hosts is None
+    assert GroupClock.of("n0", SystemClock(), GroupClock("n0", SystemClock())).hosts is not None
+
+
+def test_a_peer_that_heard_nothing_for_long_is_answered() -> None:
+    """Its clock does not count with its host's, so that ours has told it nothing."""
+    room = Room(n0=0, n1=0)
+    room.talk()
+    behind: list[NodeId] = []
+    room.clocks[N0].behind = behind.append
+    room.tell(N1, N0)
+    assert behind == []
+    room.pass_time(3.0)
+    room.tell(N1, N0)
+    assert behind == [N1]

@@ -10,6 +10,7 @@ from dledger.config import RaftConfig
 from dledger.core.events import HostsWatched
 from dledger.core.types import NodeId
 from dledger.membership.handshake import LinkKind
+from dledger.runtime.clock import SystemClock
 from dledger.runtime.host_links import HostLinks
 from dledger.runtime.owned import Owned
 
@@ -31,7 +32,7 @@ async def test_groups_hear_of_the_host_before_their_channels_end() -> None:
     config = RaftConfig(
         cluster_id="c", group="g", node_id="n0", data_dir="d", peers={"n0": ("h", 1), N1: ("h", 2)}
     )
-    links = HostLinks(config, SimpleNamespace(tls=None), lambda: 0.5, owned, lambda: 0.0)  # type: ignore[arg-type]
+    links = HostLinks(config, SimpleNamespace(tls=None), lambda: 0.5, owned, SystemClock())  # type: ignore[arg-type]
     sender = SimpleNamespace(node_id=N1, level=1)
     hello: Any = SimpleNamespace(sender=sender, link_kind=LinkKind.CONTROL)
     first, second = (
