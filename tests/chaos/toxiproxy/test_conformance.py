@@ -157,6 +157,8 @@ def test_what_is_late_comes_whole(
 def test_timeout_swallows_and_its_end_closes(toxiproxy: Toxiproxy, proxy: Proxy) -> None:
     with toxiproxy.toxic("echo", "timeout", timeout=0), dial(proxy) as connection:
         connection.sendall(b"lost")
+        # Until then a busy server may not have accepted it, and it would begin without the toxic.
+        wait_until(lambda: has_taken(connection), "the proxy has read it")
         assert is_silent(connection, toxiproxy)
         toxiproxy.remove_toxic("echo", "timeout_downstream")
         assert has_ended(connection)
