@@ -10,6 +10,7 @@ from typing import Any
 
 from cluster.broker.node import BrokerNode
 from cluster.core.access.signature import sign
+from cluster.core.feature_level import LEVEL
 from cluster.protocol.codes import RequestCode as Code
 from cluster.protocol.frames import FLAG_ONEWAY, Frame, encode_frame
 from cluster.protocol.offset_id import encode_offset_id
@@ -183,6 +184,22 @@ async def test_several_nodes_have_no_accounts_without_the_cluster_secret(
         leader = await brokers.leader()
         await until(lambda: 0 not in leader.parts.log.driver.roster.levels().values())
         client = await brokers.client(leader)
+        answer = await asked(client, Code.CHANGE_ACCOUNTS, change(create=[CHIEF]))
+        assert answer.code == INVALID
+        assert "cluster_secret" in (answer.remark or "")
+        assert not leader.parts.access.is_on
+
+
+async def test_a_level_that_settings_raised_does_not_stand_for_the_cluster_secret(
+    make_brokers: MakeBrokers,
+) -> None:
+    async with make_brokers(3) as brokers:
+        leader = await brokers.leader()
+        roster = leader.parts.log.driver.roster
+        await until(lambda: set(roster.levels().values()) == {LEVEL})
+        client = await brokers.client(leader)
+        answer = await client.ask(Code.UPDATE_BROKER_CONFIG, body=b"reserved_hours=48")
+        assert answer.code == 0, answer.remark
         answer = await asked(client, Code.CHANGE_ACCOUNTS, change(create=[CHIEF]))
         assert answer.code == INVALID
         assert "cluster_secret" in (answer.remark or "")

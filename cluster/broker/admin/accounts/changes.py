@@ -81,8 +81,8 @@ class AccountChanges:
     def _mark(self, level: int) -> LevelRaised | None:
         """The mark that the first account, or quota, of the log needs (R28). None: it is there."""
         log = self._log
-        is_marked = self._state.level.value >= ACCOUNTS_LEVEL
-        if not is_marked and log.driver.roster.levels() and not self._peers_prove:
+        is_first = not len(self._state.accounts)
+        if is_first and log.driver.roster.levels() and not self._peers_prove:
             raise InvalidRequest(
                 "accounts in a group of several nodes need broker.cluster_secret, the same on "
                 "each: without it everybody can say to be a node; set it and restart them"
