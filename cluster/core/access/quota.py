@@ -19,6 +19,8 @@ QUOTA_MAX: Final = 1 << 40
 NAMED_MAX: Final = 50
 """Accounts that have a series of their own."""
 OTHERS: Final = ""
+CLOSED_KEPT: Final = 16
+"""Closed connections of an account that are not looked for yet, beside as many as are open."""
 FIELDS: Final = ("maxMessages", "maxBytes", "maxConnections")
 
 
@@ -79,10 +81,11 @@ class _Bucket:
 class _Use:
     """Of one account. Made anew when its quota changes."""
 
-    __slots__ = ("buckets", "connections", "quota")
+    __slots__ = ("buckets", "connections", "look_at", "quota")
 
     def __init__(self, quota: Quota, now: float, connections: set[Connection]) -> None:
         self.quota, self.connections = quota, connections
+        self.look_at = CLOSED_KEPT
         self.buckets = tuple(
             None if most is None else _Bucket(most, now) for most in (quota.messages, quota.bytes)
         )
@@ -117,11 +120,13 @@ class Quotas:
         """Count a connection, once. Raises QuotaExceeded; it is not counted then."""
         if quota.connections is None:
             return
-        open_ = self._use(key, quota).connections
+        use = self._use(key, quota)
+        open_ = use.connections
         if connection in open_:
             return
-        if len(open_) >= quota.connections:
+        if len(open_) >= min(use.look_at, quota.connections):
             open_.difference_update([one for one in open_ if one.closed])
+            use.look_at = 2 * len(open_) + CLOSED_KEPT
         if len(open_) >= quota.connections:
             self._refuse(key, f"{quota.connections} connections to a node are its quota")
         open_.add(connection)

@@ -9,7 +9,7 @@ import pytest
 
 from cluster.core.access.account_rows import logged_row
 from cluster.core.access.accounts import AccountsError, read_account
-from cluster.core.access.quota import NAMED_MAX, OTHERS, Quota, QuotaExceeded, Quotas
+from cluster.core.access.quota import CLOSED_KEPT, NAMED_MAX, OTHERS, Quota, QuotaExceeded, Quotas
 
 ROW = {"accessKey": "writer", "secretKey": "of-a-writer"}
 
@@ -109,6 +109,15 @@ def test_connections_are_counted_once_and_as_long_as_they_are_open() -> None:
     hashed[0].closed = True
     quotas.take_connection("writer", quota, hashed[2])
     quotas.take_connection("writer", Quota(connections=1), hashed[1])  # it was there before
+
+
+def test_closed_connections_are_not_kept_until_the_quota_is_reached() -> None:
+    quotas, quota = Quotas(lambda: 0.0), Quota(connections=100_000)
+    for _ in range(1_000):
+        connection = _Connection(SimpleNamespace(closed=False))
+        quotas.take_connection("writer", quota, connection)
+        connection.closed = True
+    assert len(quotas._uses["writer"].connections) <= 2 * CLOSED_KEPT
 
 
 class _Connection:
