@@ -242,10 +242,8 @@ def message_count(frame: Frame) -> int:
 
     Items that are none end the count: the send is refused when it is taken.
     """
-    is_batch = (
-        frame.code == RequestCode.SEND_BATCH_MESSAGE or (frame.ext or EMPTY).get("m") == "true"
-    )
-    if not is_batch:
+    said = (frame.ext or EMPTY).get("batch" if frame.code in _NAMED_CODES else "m", "")
+    if frame.code != RequestCode.SEND_BATCH_MESSAGE and not read_bool(said):
         return 1
     at = count = 0
     while at + 4 <= len(frame.body) and count < BATCH_COUNT_MAX:

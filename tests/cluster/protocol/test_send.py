@@ -11,7 +11,7 @@ from cluster.protocol.batch import BatchItem, encode_numbered, iterate
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import Frame, decode_frame, encode_frame
 from cluster.protocol.offset_id import decode_offset_id, encode_offset_id, store_host_hex
-from cluster.protocol.send import SendReader, SendRequest, to_frame
+from cluster.protocol.send import SendReader, SendRequest, message_count, to_frame
 from cluster.protocol.send_own import RequestDecoder, ResponseDecoder, SendEncoder, SendResult
 from cluster.protocol.send_response import SendResponder, refuse_send
 
@@ -232,3 +232,22 @@ def test_offset_ids() -> None:
     for bad in ("", "zz", "00" * 15, "00" * 17):
         with pytest.raises(InvalidRequest, match="offset message id"):
             decode_offset_id(bad)
+
+
+@pytest.mark.parametrize(
+    ("code", "ext", "count"),
+    [
+        (320, {}, 50),
+        (310, {"m": "true"}, 50),
+        (310, {"m": "1"}, 50),
+        (10, {"batch": "true"}, 50),
+        (10, {"m": "true"}, 1),
+        (310, {"batch": "true"}, 1),
+    ],
+)
+def test_a_batch_is_counted_as_the_reader_knows_it(
+    code: int, ext: dict[str, str], count: int
+) -> None:
+    """Else its account sends more than its quota."""
+    body = 50 * ((100).to_bytes(4, "big") + bytes(96))
+    assert message_count(Frame(code, 1, ext, body)) == count
