@@ -21,6 +21,10 @@ from cluster.broker.config import BrokerConfig
 from cluster.core.live_settings import LIVE
 from cluster.settings.values import convert
 
+LEAST: dict[str, float] = {"connections_max": 100, "idle_seconds_max": 35.0}
+"""Below it no client might stay connected for long enough to take the value back. Nothing in a
+settings file could, since the log counts before it. Clients talk every 30 s.
+"""
 _log = logging.getLogger(__name__)
 
 
@@ -50,6 +54,8 @@ def changed(config: BrokerConfig, name: str, text: str) -> BrokerConfig:
     if name not in LIVE:
         raise ValueError(f"{name} is not changed while a node runs")
     value: Any = convert(text, typing.get_type_hints(BrokerConfig)[name])
+    if value < LEAST.get(name, value):
+        raise ValueError(f"{name} is at least {LEAST[name]:g} while nodes run; give more")
     found = dataclasses.replace(config, **{name: value})
     found.validate()
     return found
