@@ -171,6 +171,7 @@ class SnapshotFolder:
             whole = self._read(_name(position))
             if whole is not None and whole.snapshot == wanted:
                 return wanted.size, True
+            self._receiving = None  # its parts go now, whether this one can be kept or not
             now = self._parts(position, wanted)
         have, names, crc = now.have, now.names, now.crc
         if part.data and part.offset == have and have + len(part.data) <= wanted.size:
@@ -181,18 +182,22 @@ class SnapshotFolder:
         if have < wanted.size:
             return have, False
         self._receiving = None
-        right = crc == wanted.crc
-        if right:
-            self._join(position, wanted, names)
+        right = crc == wanted.crc and self._join(position, wanted, names)
         self._drop_parts()
         return (have, True) if right else (0, False)
 
-    def _join(self, position: int, wanted: Snapshot, names: Sequence[str]) -> None:
-        """All parts become one file."""
+    def _join(self, position: int, wanted: Snapshot, names: Sequence[str]) -> bool:
+        """All parts become one file, unless one was lost or harmed since it came."""
         read = [self._read(name) for name in names]
-        parts = [part.data for part in read if part is not None]
+        parts = [part.data for part in read if part is not None and part.snapshot == wanted]
+        size, crc = 0, 0
+        for data in parts:
+            size, crc = size + len(data), crc32(data, crc)
+        if (size, crc) != (wanted.size, wanted.crc):
+            return False
         self._proven.pop(position, None)
         self._write(_name(position), wanted, 0, parts)
+        return True
 
     def _parts(self, position: int, wanted: Snapshot) -> _Receiving:
         """The parts that are here, in order from the beginning; others are removed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +11,8 @@ from typing import Any
 import pytest
 
 from commitlog.errors import StoreDamaged
-from commitlog.files.system import OS_FILES, OsFile
+from commitlog.files.content import Content
+from commitlog.files.system import OS_FILES, OsFile, OsFileSystem
 from dledger.core.configuration import Configuration
 from dledger.core.effects import SendSnapshot
 from dledger.core.types import EntryId, Index, NodeId, Term
@@ -166,3 +168,65 @@ def test_a_state_that_a_peer_asks_for_anew_is_read_before_it_is_sent_again(
     path.write_bytes(rotten)
     with pytest.raises(StoreDamaged):
         asked(0)
+
+
+def send(folder: SnapshotFolder, parts: list[bytes], begin: int = 0) -> tuple[int, bool]:
+    """The parts of a state from number `begin` on, as a leader sends them."""
+    found, wanted = (0, False), snapshot_of(START, parts)
+    for number in range(begin, len(parts)):
+        found = folder.receive(START.position, Part(wanted, number * 1000, parts[number]))
+    return found
+
+
+@pytest.mark.parametrize("harm", ["rotten", "gone", "deleted with the log"])
+def test_a_part_that_was_harmed_since_it_came_makes_no_state(
+    folder: SnapshotFolder, tmp_path: Path, harm: str
+) -> None:
+    """A state without it would be taken for whole, and end the node at each of its starts."""
+    wanted = snapshot_of(START, PARTS)
+    for number in range(40):
+        folder.receive(START.position, Part(wanted, number * 1000, PARTS[number]))
+    part = tmp_path / "snapshots" / f"{START.position:020}.{7000:020}"
+    match harm:
+        case "rotten":
+            rotten = bytearray(part.read_bytes())
+            rotten[500] ^= 1
+            part.write_bytes(rotten)
+        case "gone":
+            part.unlink()
+        case _:
+            folder.drop_before(START.position + 1)
+    assert send(folder, PARTS, 40) == (0, False)
+    assert not folder.positions()
+    assert send(folder, PARTS) == (len(STATE), True)
+    assert folder.load(START) == STATE
+
+
+class Full(OsFileSystem):
+    """A disk that is full while `is_full`."""
+
+    is_full = False
+
+    def write_atomic(self, path: Path, data: Content, *, staging: Path | None = None) -> None:
+        if self.is_full:
+            raise OSError(errno.ENOSPC, "no space left", str(path))
+        super().write_atomic(path, data, staging=staging)
+
+
+def test_a_full_disk_leaves_no_memory_of_parts_that_are_gone(
+    folder: SnapshotFolder, tmp_path: Path
+) -> None:
+    """The leader changed to another state and back; the first part of the other had no space."""
+    files = Full()
+    folder = SnapshotFolder(files, tmp_path)
+    others = [bytes([number]) * 1000 for number in range(100, 164)]
+    wanted, other = snapshot_of(START, PARTS), snapshot_of(START, others)
+    for number in range(40):
+        folder.receive(START.position, Part(wanted, number * 1000, PARTS[number]))
+    files.is_full = True
+    with pytest.raises(OSError, match="no space"):
+        folder.receive(START.position, Part(other, 0, others[0]))
+    files.is_full = False
+    assert folder.receive(START.position, Part(wanted, 0, b"")) == (0, False)
+    assert send(folder, PARTS) == (len(STATE), True)
+    assert folder.load(START) == STATE
