@@ -133,8 +133,14 @@ class SnapshotFolder:
         return snapshot
 
     def part(self, start: LogStart, offset: int, size_max: int) -> Part:
-        """At most `size_max` bytes of a state from `offset` on. Raises StoreDamaged."""
+        """At most `size_max` bytes of a state from `offset` on. Raises StoreDamaged.
+
+        From its beginning where the state has no such place: a peer may have more of another
+        leader's state, which had another size.
+        """
         snapshot = self.prove(start)
+        if not 0 <= offset <= snapshot.size:
+            offset = 0
         path = self._folder / _name(start.position)
         size = min(size_max, snapshot.size - offset)
         with closing(self._files.open(path, writable=False)) as file:

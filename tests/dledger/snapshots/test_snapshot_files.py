@@ -230,3 +230,13 @@ def test_a_full_disk_leaves_no_memory_of_parts_that_are_gone(
     assert folder.receive(START.position, Part(wanted, 0, b"")) == (0, False)
     assert send(folder, PARTS) == (len(STATE), True)
     assert folder.load(START) == STATE
+
+
+@pytest.mark.parametrize("offset", [len(STATE) + 1, 1 << 40, -1])
+def test_a_place_that_the_state_has_not_is_answered_from_its_beginning(
+    folder: SnapshotFolder, offset: int
+) -> None:
+    """A part of the last leader's state, of another size, may be counted to the next leader."""
+    folder.save(START, STATE)
+    assert folder.part(START, offset, 100) == Part(snapshot_of(START, PARTS), 0, STATE[:100])
+    assert folder.part(START, len(STATE), 100).data == b""
