@@ -155,8 +155,9 @@ class SnapshotFolder:
 
     def drop_before(self, position: int) -> None:
         """Remove states where no log file begins any more, and parts of them. Raises OSError."""
-        for proven in [proven for proven in self._proven if proven < position]:
-            del self._proven[proven]
+        for proven in list(self._proven):  # a copy: another thread may be proving a state
+            if proven < position:
+                self._proven.pop(proven, None)
         names = [name for name in self._names() if int(name[:_DIGITS]) < position]
         for name in names:
             self._files.remove(self._folder / name)

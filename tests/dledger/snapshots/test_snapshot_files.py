@@ -240,3 +240,23 @@ def test_a_place_that_the_state_has_not_is_answered_from_its_beginning(
     folder.save(START, STATE)
     assert folder.part(START, offset, 100) == Part(snapshot_of(START, PARTS), 0, STATE[:100])
     assert folder.part(START, len(STATE), 100).data == b""
+
+
+def test_a_state_is_proven_while_others_are_forgotten(folder: SnapshotFolder) -> None:
+    """A thread saves and proves; another deletes the log's files, or the log's thread does."""
+    later = replace(START, position=8192)
+
+    class Place(int):
+        """A switch of threads comes when it is compared."""
+
+        def __lt__(self, other: int) -> bool:
+            folder.prove(later)
+            folder.doubt(self)
+            return True
+
+    place = Place(START.position)
+    for start in (START, later):
+        folder.save(start, STATE)
+    folder.prove(replace(START, position=place))
+    folder.drop_before(later.position)
+    assert folder.positions() == [later.position]
