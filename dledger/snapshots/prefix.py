@@ -137,7 +137,7 @@ class Prefix:
             return None
         sent = effect.to, start.position
         if (
-            effect.offset == 0 and sent in self._sent
+            effect.offset == 0 and effect.size_max > 0 and sent in self._sent
         ):  # to that peer it was not right, or it is lost
             self._sent.discard(sent)
             self.folder.doubt(start.position)

@@ -260,3 +260,16 @@ def test_a_state_is_proven_while_others_are_forgotten(folder: SnapshotFolder) ->
     folder.prove(replace(START, position=place))
     folder.drop_before(later.position)
     assert folder.positions() == [later.position]
+
+
+def test_an_offer_alone_is_no_doubt(folder: SnapshotFolder, files: Reads) -> None:
+    """Its peer may be joining the parts: a leader offers again each time no answer comes."""
+    log: Any = SimpleNamespace(start=START)
+    prefix = Prefix(log, folder, lambda *_: None)
+    folder.save(START, STATE)
+    for size in (len(STATE), 0):
+        files.read_bytes = 0
+        anchor = EntryId(Term(3), Index(41))
+        effect = SendSnapshot(NodeId("n2"), Term(5), anchor, Configuration(), 0, size, 0)
+        assert prefix.chunk(effect, NodeId("n1"))
+    assert files.read_bytes < 1000
