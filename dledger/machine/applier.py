@@ -164,10 +164,10 @@ class Applier(Generic[C, R]):
                 ends.append((session, kept, told))
             kept.append((sequence, data))
             told.append((sequence, found))
-        self._agreement.note(noted, leads=leads)
         for session, kept, told in ends:
             self.sessions.keep(session, kept)
             self._applied(session, told)
+        self._agreement.note(noted, leads=leads)  # last: what is published needs a free place
 
     def _results(self, batch: Sequence[_Admitted]) -> Sequence[R | CommandRefused]:
         if self._has_batches:

@@ -243,3 +243,17 @@ def test_only_a_forward_is_answered() -> None:
     reply = frame_of(no_machine(frame_of(pack_forward(sent))))
     assert unpack_reply(reply) == ForwardReply(Asker(7, 8), ForwardReason.NO_MACHINE)
     assert no_machine(reply) == []
+
+
+def test_results_are_told_before_a_window_is_published() -> None:
+    """At a full queue the told commands make the place that the published entry takes."""
+    order: list[str] = []
+    agreement = Agreement("n", 8, lambda _: order.append("published"))
+    applier = Applier(
+        Repeater(), agreement, order.append, lambda *_: order.append("told"), lambda: ("n",)
+    )
+    applier.apply([(0, 1, pack_entry(Item(Kind.OPEN, 1, b""), 1, 0, 0))], leads=True)
+    order.clear()
+    items = [pack_entry(Item(Kind.COMMAND, n, b"1"), 1, 0, 0) for n in range(1, 20)]
+    applier.apply([(n, 1, body) for n, body in enumerate(items, 1)], leads=True)
+    assert order == ["told", "published", "published"]
