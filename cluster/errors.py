@@ -104,11 +104,20 @@ class PlannedMove(ServiceNotAvailable):
     """The node stops, or hands its lead over: connect again, then ask again."""
 
 
+QUOTA_WORDS = "are its quota"
+"""End of the sentence of a request that an account's quota refused."""
+
+
 class QueueFull(NotDone):
     """More is waiting than the limit allows; try again after a pause."""
 
     advice = "pause, then try again"
     retriable = True
+
+    @property
+    def is_of_quota(self) -> bool:
+        """Did an account's quota refuse it, as its sentence says (core/access/quota.py)?"""
+        return QUOTA_WORDS in str(self)
 
 
 class SequenceGap(NotDone):

@@ -24,6 +24,7 @@ from typing import Any
 from chaos.live import failpoint_names as names
 from chaos.live.failpoint_names import NAMES, folder_of, place_of
 from cluster.local import endings
+from commitlog.files.content import Content
 from commitlog.files.system import Buffer, OsFile, OsFileSystem
 from dledger.runtime.transport import Transport
 
@@ -126,13 +127,14 @@ def _patch_names(point: Failpoint) -> None:
             return create(self, path, size, **rest)
 
     def replaced(
-        self: OsFileSystem, path: Path, data: bytes, *, staging: Path | None = None
+        self: OsFileSystem, path: Path, data: Content, *, staging: Path | None = None
     ) -> None:
         action = f"{place_of(path)}.{names.REPLACE}"
         with point.around(action):
             if not action.startswith(".") and point.at(action, "torn"):
                 aside = (staging or path.parent) / f"{path.name}.tmp"
-                aside.write_bytes(data[: max(1, len(data) // 2)])
+                whole = data if isinstance(data, bytes) else b"".join(data)
+                aside.write_bytes(whole[: max(1, len(whole) // 2)])
                 point.die()
             write_atomic(self, path, data, staging=staging)
 

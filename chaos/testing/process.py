@@ -26,7 +26,7 @@ from dledger.machine.entries import Item, Kind
 from dledger.machine.leading import Leading
 from dledger.machine.node import Consistency
 from dledger.machine.proposer import Proposer
-from dledger.machine.state_machine import Entry, ReplicatedStateMachine, State, bytes_of
+from dledger.machine.state_machine import Entry, ReplicatedStateMachine, State, bytes_of, captured
 from dledger.replica.envelope import STAMP_AT, noop_body
 from dledger.replica.ports import Proposal
 from dledger.wire.forwards import Forward, pack_forward, unpack_forward, unpack_reply
@@ -152,7 +152,7 @@ class MachineProcess:
             entry = (header.sequence, header.epoch, body)
             self.applier.apply([entry], leads=self.node.leads)
             if header.sequence % SAVE_EVERY == 0:
-                kept = Kept(header.sequence, self.applier.head(), self.machine.snapshot())
+                kept = Kept(header.sequence, self.applier.head(), captured(self.machine.snapshot()))
                 self.node.states.append(kept)
         self.soon()
 
@@ -228,6 +228,7 @@ class MachineProcess:
         self.proposer.tick(self.node.scheduler.now)
 
     def _told(self, told: Told) -> None:
+        self.leading.gone(told)
         self.proposer.told(told)
 
     def _results(self, session: int, results: Results) -> None:

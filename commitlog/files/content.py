@@ -46,8 +46,8 @@ def write_parts(
     for part in [content] if isinstance(content, bytes) else content:
         for begin in range(0, len(part), SETTLE_BYTES):
             piece = part if len(part) <= SETTLE_BYTES else memoryview(part)[begin:][:SETTLE_BYTES]
-            pwrite(piece, at)
-            at += len(piece)
-            if at - settled >= SETTLE_BYTES:
+            if at - settled >= SETTLE_BYTES:  # before more: the writer syncs the end itself
                 settle()
                 settled = at
+            pwrite(piece, at)
+            at += len(piece)

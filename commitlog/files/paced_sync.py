@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 #: Rest after a sync, in times of how long it took, and at most so many seconds.
-REST_RATIO, REST_SECONDS_MAX = 1.5, 0.5
+REST_RATIO, REST_SECONDS_MAX = 1.5, 0.1
 
 
 class PacedSync:

@@ -13,7 +13,7 @@ from typing import Any
 
 from dledger.core.types import NodeId
 from dledger.errors import DledgerError, NodeFailed
-from dledger.machine.applier import Applier, Results
+from dledger.machine.applier import Applier, Results, Told
 from dledger.machine.entries import HEAD_SIZE, Item, Kind, pack_entries
 from dledger.machine.refusals import reason_of
 from dledger.runtime.replicated_log import ReplicatedLog
@@ -39,6 +39,11 @@ class Leading:
         if session in self._pending:
             self._over(session, [sequence for sequence, _ in results])
 
+    def gone(self, told: Told) -> None:
+        """The session of this command is gone, if it opens none: no later one of it is new."""
+        if told.kind != Kind.OPEN:
+            self._over(told.session, [told.sequence])
+
     def _over(self, session: int, sequences: Iterable[int]) -> None:
         pending = self._pending.get(session)
         if pending is not None:
@@ -61,10 +66,14 @@ class Leading:
         if not new:
             return  # its first attempt will be applied, or the leadership ends
         time_ms = self._log.driver.clock.time_ms()
-        future = self._log.append_at_once(pack_entries(new, time_ms, session, lowest))
         sequences = [item.sequence for item in new] if session else []
         if sequences:
             self._pending.setdefault(session, set()).update(sequences)
+        try:
+            future = self._log.append_at_once(pack_entries(new, time_ms, session, lowest))
+        except DledgerError:
+            self._over(session, sequences)
+            raise
 
         def ended(future: asyncio.Future[range]) -> None:
             error = None if future.cancelled() else future.exception()

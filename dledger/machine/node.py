@@ -341,6 +341,7 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
             self._owned.run(self._leading.take, peer, forward)
 
     def _told(self, told: Told) -> None:
+        self._leading.gone(told)
         self._proposer.told(told)
         if self._proposer.has_queued:
             self._sending.soon()

@@ -23,7 +23,7 @@ from dledger.errors import SnapshotFailed
 from dledger.log.file_log import FileLog
 from dledger.log.log_start import LogStart
 from dledger.machine.applier import Applier
-from dledger.machine.state_machine import State
+from dledger.machine.state_machine import State, captured, parts_of
 from dledger.runtime.owned import Owned
 from dledger.snapshots.snapshot_files import STATE_BYTES_MAX, SnapshotFolder
 
@@ -103,7 +103,7 @@ class Saving:
         start = self._log.start_at(position)
         head = self._applier.head()
         try:
-            state = self._applier.machine.snapshot()
+            state = captured(self._applier.machine.snapshot())
         except Exception as error:  # by the user's code; the log has all that it had
             self._save_fail(f"snapshot raised {type(error).__name__}: {error}")
             return
@@ -113,8 +113,7 @@ class Saving:
         self, start: LogStart, head: bytes, state: State | Callable[[], State]
     ) -> None:
         def write() -> None:
-            found = state() if callable(state) else state
-            parts = [head, found] if isinstance(found, bytes) else [head, *found]
+            parts = [head, *parts_of(state)]
             if (size := size_of(parts)) > STATE_BYTES_MAX:
                 raise ValueError(f"it has {size} bytes and {STATE_BYTES_MAX} are allowed")
             self._folder.save(start, parts)

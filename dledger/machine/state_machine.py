@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
+from commitlog.files.system import Buffer
 from dledger.core.value import value
 from dledger.errors import CommandRefused
 from dledger.machine.sessions import RESULTS_BYTES_MAX
@@ -27,18 +28,21 @@ _encode_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encod
 
 
 #: A state as bytes: all of them, or parts of some KiB to MiB that follow each other.
-State = bytes | Iterable[bytes]
+State = Buffer | Iterable[Buffer]
+_BYTES = (bytes, bytearray, memoryview)
 _first_json = json.JSONDecoder().raw_decode
 
 
 def _of_json(data: bytes) -> Any:
     """The value that `_to_json` wrote, or that another writer of JSON did."""
-    text = data.decode()
     try:
+        text = data.decode()
         found, end = _first_json(text)
-    except json.JSONDecodeError:
-        end = -1
-    return found if end == len(text) else json.loads(text)  # which passes spaces, or says where
+        if end == len(text):
+            return found
+    except ValueError:  # no UTF-8, or no JSON at once
+        pass
+    return json.loads(data)  # which passes spaces and other encodings, or says where
 
 
 def _to_json(found: object) -> str:
@@ -136,10 +140,23 @@ class ReplicatedStateMachine(ABC, Generic[C, R]):
         return cast(R, _of_json(data))
 
 
+def captured(state: State | Callable[[], State]) -> State | Callable[[], State]:
+    """The result of `snapshot` as it is now: a generator is run to its end, a list copied.
+
+    A function is left alone: `snapshot` promises that it sees no later changes.
+    """
+    return state if callable(state) or isinstance(state, _BYTES) else tuple(state)
+
+
+def parts_of(state: State | Callable[[], State]) -> list[Buffer]:
+    """The result of `snapshot` in parts; calls a function, which takes its time."""
+    found = state() if callable(state) else state
+    return [found] if isinstance(found, _BYTES) else list(found)
+
+
 def bytes_of(state: State | Callable[[], State]) -> bytes:
     """The result of `snapshot` as bytes; joins a large one, which takes time."""
-    found = state() if callable(state) else state
-    return found if isinstance(found, bytes) else b"".join(found)
+    return b"".join(parts_of(state))
 
 
 def has_snapshots(machine: ReplicatedStateMachine[Any, Any]) -> bool:

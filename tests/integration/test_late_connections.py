@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry
 
 from cluster.broker.admin.admin_http import AdminServer
 from cluster.broker.config import BrokerConfig
+from cluster.broker.kernel.live_settings import LiveSettings
 from cluster.broker.kernel.net.server import ClientServer, bind
 from cluster.nameserver.server import NameServer
 from dledger import RaftConfig
@@ -53,7 +54,10 @@ async def _peers(host: str, folder: Path) -> Stop:
 
 async def _clients(host: str, folder: Path) -> Stop:
     server = ClientServer(
-        BrokerConfig("n0", folder), cast(Any, None), Owned(_fail), left=lambda _: None
+        LiveSettings(BrokerConfig("n0", folder)),
+        cast(Any, None),
+        Owned(_fail),
+        left=lambda _: None,
     )
     await server.start(bind(host, PORT), server.protocol())
     return server.close

@@ -42,6 +42,7 @@ from cluster.errors import (
     Outcome,
     OutcomeUnknown,
     ProducerForgotten,
+    QueueFull,
     SendTimeout,
     SequenceGap,
 )
@@ -51,6 +52,8 @@ from cluster.protocol.send_own import SendEncoder, SendResult
 
 new_tuple = tuple.__new__
 """Makes a named tuple in a third of the time of its class; used once per message."""
+QUOTA_PAUSE_MAX = 0.5
+"""Seconds: half of what a quota allows in a second has come together then."""
 
 
 class QueueSender:
@@ -74,6 +77,7 @@ class QueueSender:
         self._needs_new_numbers = False
         self._recovery: asyncio.Task[None] | None = None
         self._is_pump_due = False
+        self._quota_pause = 0.0  # the latest, while the quota of the account refuses some
         self._epoch = 0
         self._sequence = 0
         self._refused: list[range] = []  # numbers that were refused for good
@@ -103,6 +107,8 @@ class QueueSender:
         """Give receipts: a majority has the batch on disk."""
         self._out -= 1
         del self._unresolved[batch]
+        if not self._unresolved:
+            self._quota_pause = 0.0
         entries = batch.entries
         count = len(entries)
         self._limiter.give(count, len(entries[0][1]) if count == 1 else batch.size)
@@ -300,12 +306,23 @@ class QueueSender:
         if self._out == 0 and self._recovery is None and not self._is_closed:
             self._recovery = asyncio.ensure_future(self._recover())
 
+    def _pause(self, error: ClusterError | None, pause: float) -> float:
+        """Longer each time that the account's quota refuses some, until all is through.
+
+        All that is unresolved is sent again each time, and the broker reads every one of them.
+        """
+        if not (isinstance(error, QueueFull) and error.is_of_quota):
+            return pause
+        self._quota_pause = min(QUOTA_PAUSE_MAX, 2 * self._quota_pause or pause)
+        return self._quota_pause
+
     async def _recover(self) -> None:
         """Find the leader and send every unresolved batch again."""
         first = next(iter(self._unresolved), None)
         rules = [rule_for(batch.error) for batch in self._unresolved if batch.error]
         if rules:
-            await asyncio.sleep(rules[0].pause)
+            newest = next(reversed(self._unresolved))
+            await asyncio.sleep(self._pause(newest.error, rules[0].pause))
         gap = first.blocking_gap if first is not None else None
         if gap is not None and not self._misses_what_was_refused(gap):
             self._give_up_doubts(gap)

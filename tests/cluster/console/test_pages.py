@@ -221,6 +221,7 @@ async def test_accounts_are_confirmed_and_a_secret_is_shown_once(
         "accounts": [ACCOUNT],
         "total": 1,
         "asked_for": True,
+        "own": None,
         "cursor": None,
         "command": "dledger account list",
     }

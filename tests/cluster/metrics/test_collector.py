@@ -51,6 +51,7 @@ STATUS = {
     "signatures_refused": 3,
     "closed_ports": {"10.0.0.1:10911": "Address already in use"},
     "mistakes": 0,
+    "quota_refusals": {"payments": 3},
     "records_passed_over": 0,
     "messages_out": 12,
     "bytes_out": 13,

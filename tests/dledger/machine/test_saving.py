@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -20,6 +21,7 @@ from dledger import (
     SnapshotFailed,
     StateMachineFailed,
 )
+from dledger.machine.state_machine import bytes_of, captured
 from dledger.snapshots.snapshot_files import SnapshotFolder
 from tests.waiting import eventually, within
 
@@ -243,3 +245,22 @@ async def test_a_state_that_the_machine_refuses_stops_the_start(group: Group) ->
     group.make = Lines
     await group.start(name)
     assert await within(group.nodes[name].propose("last"), "a result") > 0
+
+
+def test_a_captured_state_does_not_see_later_changes() -> None:
+    """A generator's body would run in the writing thread, behind commands that came later."""
+    lines = [b"a", b"b"]
+
+    def state() -> Iterator[bytes]:
+        yield from lines
+
+    found = [captured(state()), captured(lines), captured(lambda: b"ab")]
+    lines.append(b"c")
+    assert [bytes_of(one) for one in found] == [b"ab"] * 3
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_a_state_may_be_any_bytes(kind: Callable[[bytes], Any]) -> None:
+    whole = kind(b"state")
+    assert bytes_of(captured(whole)) == bytes_of(lambda: whole) == b"state"
+    assert bytes_of(captured([kind(b"sta"), kind(b"te")])) == b"state"
