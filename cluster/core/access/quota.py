@@ -15,8 +15,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from cluster.errors import QUOTA_WORDS
-
 QUOTA_MAX: Final = 1 << 40
 NAMED_MAX: Final = 50
 """Accounts that have a series of their own."""
@@ -113,7 +111,7 @@ class Quotas:
         amounts = (messages, size)
         for bucket, what in zip(buckets, ("messages", "bytes"), strict=True):
             if bucket is not None and bucket.fill(now) < 1:
-                self._refuse(key, f"{bucket.per_second} {what} a second {QUOTA_WORDS}")
+                self._refuse(key, f"{bucket.per_second} {what} a second are its quota")
         for bucket, amount in zip(buckets, amounts, strict=True):
             if bucket is not None:
                 bucket.left -= amount
@@ -130,7 +128,7 @@ class Quotas:
             open_.difference_update([one for one in open_ if one.closed])
             use.look_at = 2 * len(open_) + CLOSED_KEPT
         if len(open_) >= quota.connections:
-            self._refuse(key, f"{quota.connections} connections to a node {QUOTA_WORDS}")
+            self._refuse(key, f"{quota.connections} connections to a node are its quota")
         open_.add(connection)
 
     def keep(self, keys: Callable[[str], bool]) -> None:
