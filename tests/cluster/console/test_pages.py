@@ -198,6 +198,9 @@ ACCOUNT = {
     "sealed": "optional",
     "take_over": [],
     "policies": [],
+    "max_messages": None,
+    "max_bytes": None,
+    "max_connections": None,
     "from": None,
 }
 #: The page is asked for as it is; answers about accounts come from the test.
