@@ -62,7 +62,8 @@ class Retention:
         start = self._ports.state.log_start
         if self._keeping.is_busy or position <= max(self._asked, start):
             return
-        first = max(self.beginning.log.first_position, start)
+        # Below `_asked` entries were written again for a decision that is not applied yet.
+        first = max(self.beginning.log.first_position, start, self._asked)
         self._keeping.begin(first, position, lambda: self._let_go(position))
 
     def _let_go(self, position: int) -> None:

@@ -84,6 +84,26 @@ async def test_no_turn_reads_or_writes_many_entries(
         assert turns.most("written") <= keeping.WRITTEN_COUNT
 
 
+async def test_entries_kept_for_a_decision_are_not_written_again_for_the_next(
+    make_brokers: MakeBrokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More files may expire before the decision about the first ones is applied."""
+    async with make_brokers(1, raft=RAFT, **KEEP_NOTHING) as brokers:
+        node = await brokers.leader()
+        retention = node.parts.housekeeping.retention
+        begun: list[tuple[int, int]] = []
+        monkeypatch.setattr(
+            retention._keeping, "begin", lambda first, position, _: begun.append((first, position))
+        )
+        for name in ("_spare_followers", "_spare_deferred"):
+            monkeypatch.setattr(retention, name, lambda position: position)
+        monkeypatch.setattr(retention, "_expired", lambda: 3 * FILE_SIZE)
+        retention._decide()
+        monkeypatch.setattr(retention, "_asked", 2 * FILE_SIZE)
+        retention._decide()
+        assert begun == [(0, 3 * FILE_SIZE), (2 * FILE_SIZE, 3 * FILE_SIZE)]
+
+
 async def test_a_leadership_that_ends_while_entries_are_kept_lets_no_file_go(
     make_brokers: MakeBrokers,
 ) -> None:
