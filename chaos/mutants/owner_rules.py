@@ -224,8 +224,8 @@ OWNERS = (
     _mutant(
         "a-used-number-is-told-before-it-is-committed",
         "cluster.broker.produce.repeated",
-        "    if numbers.wait_for <= path.applied():\n",
-        "    if used is not None or numbers.wait_for <= path.applied():\n",
+        "    if numbers.wait_for <= context.applied():\n",
+        "    if used is not None or numbers.wait_for <= context.applied():\n",
         f"{_DEDUP}test_a_used_number_is_told_when_it_is_committed",
     ),
 )

@@ -63,7 +63,7 @@ class SimNode(MachineClock):
         scheduler: Scheduler,
         random: Random,
         options: SwarmOptions,
-        observer: Observer,
+        observer: Observer[SimNode],
         *,
         machines: int = 0,
         incarnations: list[int] | None = None,

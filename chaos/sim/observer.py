@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol, TypeVar
 
 from dledger.core.messages import Message
 from dledger.core.types import NodeId
 
-if TYPE_CHECKING:
-    from chaos.sim.node import SimNode
+#: The kind of node that is watched.
+Watched = TypeVar("Watched", contravariant=True)
 
 
-class Observer(Protocol):
+class Observer(Protocol[Watched]):
     """Is called at each step of a node, at each message sent, and for each violation."""
 
-    def started(self, node: SimNode) -> None:
+    def started(self, node: Watched) -> None:
         """A process has come up on the node; its replica has handled no event yet."""
 
-    def stepped(self, node: SimNode) -> None:
+    def stepped(self, node: Watched) -> None:
         """The node has handled one event and carried out its effects."""
 
-    def sending(self, node: SimNode, to: NodeId, message: Message) -> None:
+    def sending(self, node: Watched, to: NodeId, message: Message) -> None:
         """The node is about to send the message."""
 
     def violation(self, name: str, detail: str) -> None:

@@ -24,17 +24,15 @@ from cluster.broker.produce.owners import Owners
 from cluster.broker.produce.paced_creation import PacedCreation
 from cluster.broker.produce.ports import ProducePorts
 from cluster.broker.produce.send import SendPath
+from cluster.broker.produce.send_context import SendContext
 from cluster.broker.produce.stored_before import StoredBefore
 from cluster.broker.produce.stored_properties import StoredProperties
 from cluster.broker.produce.topic_creation import TopicCreation
 from cluster.core.apply import AppliedState
 from cluster.core.groups import ClientRegistry
 from cluster.core.rate import Rate
-from cluster.protocol.offset_id import store_host_hex
 from cluster.protocol.send import SendRequest
-from cluster.protocol.send_response import SendResponder
 from cluster.security.access_file import Access
-from commitlog.records.hosts import pack_host
 from commitlog.records.ids import UniqueKeyGenerator
 
 
@@ -77,28 +75,28 @@ class Produce:
             retry=retry,
         )
         leadership_parts.add(creation.paced, PacedCreation.leadership_ended)
-        ip = "127.0.0.1" if ":" in advertised.ip else advertised.ip
-        keys = UniqueKeyGenerator(ip, os.getpid(), environment.salt, now_ms)
-        self.sends = SendPath(
-            config,
-            state,
-            appender,
-            tables.queue_offsets,
+        context = SendContext(
+            state.producers,
             tables.cursors,
             leadership_parts.add(Owners(state.producers, writer, access), Owners.leadership_ended),
             tables.repeats,
             leadership_parts.add(Originals(state.producers, reader.store), Originals.drop),
             leadership_parts.add(StoredBefore(reader.store), StoredBefore.drop),
-            responder=SendResponder(
-                store_host_hex(*advertised), config.region, trace_on=config.trace_on
-            ),
-            store_host=pack_host(advertised),
-            stored=StoredProperties(config, keys),
-            create_topic=creation.create,
+            config=config,
+            advertised=advertised,
             locate=reader.place,
             applied=lambda: derived.applied,
             leader_address=leader_address,
             ask_again=ask_again,
+        )
+        self.sends = SendPath(
+            config,
+            state,
+            appender,
+            tables.queue_offsets,
+            context,
+            stored=_stored_properties(environment),
+            create_topic=creation.create,
             interceptors=interceptors,
         )
         leadership_parts.add(self.sends, SendPath.invalidate)
@@ -114,3 +112,10 @@ class Produce:
             state=state,
         )
         self.handlers = bind(ports, replies.ROUTES, owner_requests.ROUTES)
+
+
+def _stored_properties(environment: BrokerEnvironment) -> StoredProperties:
+    advertised = environment.advertised
+    ip = "127.0.0.1" if ":" in advertised.ip else advertised.ip
+    keys = UniqueKeyGenerator(ip, os.getpid(), environment.salt, environment.clock.time_ms)
+    return StoredProperties(environment.config, keys)

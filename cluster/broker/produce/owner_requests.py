@@ -19,7 +19,7 @@ from cluster.protocol.producer_headers import TakeOverProducerRequest
 def take_over(ports: ProducePorts, call: Call, request: TakeOverProducerRequest) -> None:
     """31016: answered when the log has it."""
     sends = ports.sends
-    sends.owners.take_over(request.producer_id, call.caller.key, call.done)
+    sends.context.owners.take_over(request.producer_id, call.caller.key, call.done)
     sends.invalidate()  # targets of the former owner, which took the short way
 
 

@@ -12,11 +12,12 @@ leader that was lost: then it is looked for by other means (stored_before.py).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from cluster.broker.kernel.read.reader import Place
 from cluster.broker.kernel.write.batch import Batch
 from cluster.broker.kernel.write.repeats import Numbers
 from cluster.broker.produce.same_content import find_other
+from cluster.broker.produce.send_context import SendClient, SendContext
 from cluster.core.delay.folds import real_place
 from cluster.errors import ClusterError, NumberUsed, QueueFull
 from cluster.protocol.send import SendRequest
@@ -25,14 +26,9 @@ from commitlog.records.message_fast import scan_record
 from dledger.core.types import Index
 from dledger.errors import DledgerError
 
-if TYPE_CHECKING:
-    from cluster.broker.kernel.read.reader import Place
-    from cluster.broker.produce.send import SendPath
-    from cluster.broker.produce.send_group import SendClient
-
 
 def is_repeat(
-    path: SendPath,
+    context: SendContext,
     client: SendClient,
     request: SendRequest,
     queue: int,
@@ -46,22 +42,22 @@ def is_repeat(
     """
     if not numbers.skip:
         return False
-    used = find_other(path.originals, request, queue, numbers, batch)
+    used = find_other(context.originals, request, queue, numbers, batch)
     if used is None and numbers.skip < count:
         return False
-    _answer(path, client, request, queue, numbers, used)
+    _answer(context, client, request, queue, numbers, used)
     return True
 
 
 def _answer(
-    path: SendPath,
+    context: SendContext,
     client: SendClient,
     request: SendRequest,
     queue: int,
     numbers: Numbers,
     used: NumberUsed | None,
 ) -> None:
-    if path.repeats.full:
+    if context.repeats.full:
         raise QueueFull("too many repeated sends wait for their originals; pause, then retry")
 
     def answer(error: DledgerError | None) -> None:
@@ -69,23 +65,25 @@ def _answer(
             return
         told = error or used
         if told is not None:
-            path.refuse(client, request, told)
+            context.refuse(client, request, told)
             return
         try:
-            places = originals(path, request, queue, numbers)
+            places = originals(context, request, queue, numbers)
         except (ClusterError, StoreError) as damaged:
-            path.refuse(client, request, damaged)
+            context.refuse(client, request, damaged)
             return
-        client.write(_stored(path, request, queue, places))
+        client.write(_stored(context, request, queue, places))
 
-    if numbers.wait_for <= path.applied():
+    if numbers.wait_for <= context.applied():
         answer(None)
     else:
-        path.repeats.wait(numbers.wait_for, answer)
+        context.repeats.wait(numbers.wait_for, answer)
 
 
-def _stored(path: SendPath, request: SendRequest, queue: int, places: Sequence[Place]) -> bytes:
-    return path.responder.stored(
+def _stored(
+    context: SendContext, request: SendRequest, queue: int, places: Sequence[Place]
+) -> bytes:
+    return context.responder.stored(
         request,
         queue_id=queue,
         queue_offset=places[0].queue_offset,
@@ -96,24 +94,30 @@ def _stored(path: SendPath, request: SendRequest, queue: int, places: Sequence[P
     )
 
 
-def originals(path: SendPath, request: SendRequest, queue: int, numbers: Numbers) -> list[Place]:
+def originals(
+    context: SendContext, request: SendRequest, queue: int, numbers: Numbers
+) -> list[Place]:
     """Where the messages that were stored before are."""
     topic = request.template.topic
     return [
-        path.locate(path.originals.find(numbers.producer, topic, queue, numbers.sequence + number))
+        context.locate(
+            context.originals.find(numbers.producer, topic, queue, numbers.sequence + number)
+        )
         for number in range(numbers.skip)
     ]
 
 
-def take_in_doubt(path: SendPath, client: SendClient, request: SendRequest, after: Index) -> None:
-    """Answer it like a send that was stored when it is, store it when it is not.
+def answer_stored(
+    context: SendContext, client: SendClient, request: SendRequest, after: Index
+) -> bool:
+    """Answer a send that an earlier leader may have stored, above `after`. False: it did not.
 
     Raises LeaderLostWhileWaiting when that cannot be told, StoreError for damage.
     """
-    found = path.stored_before.find(request, client.born_host, after)
+    found = context.stored_before.find(request, client.born_host, after)
     if not found:
-        path.handle(client, [request])
-        return
-    places = [path.locate(index) for index in found]
-    queue = real_place(scan_record(path.stored_before.record(found[0]))).queue_id
-    client.write(_stored(path, request, queue, places))
+        return False
+    places = [context.locate(index) for index in found]
+    queue = real_place(scan_record(context.stored_before.record(found[0]))).queue_id
+    client.write(_stored(context, request, queue, places))
+    return True

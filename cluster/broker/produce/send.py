@@ -12,37 +12,30 @@ e).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from cluster.broker.config import BrokerConfig
-from cluster.broker.kernel.net.refusals import to_service_error
-from cluster.broker.kernel.read.reader import Place
 from cluster.broker.kernel.write.acknowledging import PROPERTY, is_early_by_property
 from cluster.broker.kernel.write.appender import Appender
-from cluster.broker.kernel.write.batch import Batch
-from cluster.broker.kernel.write.dedup import Cursor, Cursors, read_numbers
+from cluster.broker.kernel.write.batch import Batch, Cursor
+from cluster.broker.kernel.write.dedup import read_numbers
 from cluster.broker.kernel.write.placement import Interceptor, Placement
-from cluster.broker.kernel.write.repeats import Numbers, Originals, RepeatsWaiting
+from cluster.broker.kernel.write.repeats import Numbers
 from cluster.broker.kernel.write.send_target import SendTarget, check_name, make_target
-from cluster.broker.produce.owners import Owners
-from cluster.broker.produce.repeated import is_repeat, take_in_doubt
+from cluster.broker.produce.repeated import answer_stored, is_repeat
 from cluster.broker.produce.send_batch import take_batch
+from cluster.broker.produce.send_context import SendClient, SendContext
 from cluster.broker.produce.send_group import (
     DeferredPlace,
     DeferredSend,
-    SendClient,
     SendGroup,
     early_group,
 )
-from cluster.broker.produce.stored_before import StoredBefore
 from cluster.broker.produce.stored_properties import StoredProperties
 from cluster.core.apply import AppliedState
 from cluster.core.queue_offsets import LeaderQueueOffsets
 from cluster.errors import ClusterError, ProducerForgotten, QueueFull
 from cluster.protocol.frames import FLAG_ONEWAY
 from cluster.protocol.send import SendRequest
-from cluster.protocol.send_own import OwnResponseEncoder
-from cluster.protocol.send_response import SendResponder, refuse_send
 from commitlog.errors import MessageTooLarge, StoreError
 from commitlog.records.checksum import crc32
 from commitlog.records.message_fast import encode_record
@@ -50,8 +43,7 @@ from commitlog.records.message_layout import HEADS, MAGIC_V1
 from commitlog.records.producer_numbers import PRODUCER
 from commitlog.records.properties import PROPERTIES_SIZE_MAX
 from dledger.core.types import Index
-from dledger.errors import DledgerError, NotLeader, OutcomeUnknown, Transferring
-from dledger.producers.table import ProducerTable
+from dledger.errors import DledgerError, OutcomeUnknown
 
 pack_head = HEADS[0].pack  # both hosts IPv4
 
@@ -68,45 +60,18 @@ class SendPath:
         state: AppliedState,
         appender: Appender,
         offsets: LeaderQueueOffsets,
-        cursors: Cursors,
-        owners: Owners,
-        repeats: RepeatsWaiting,
-        originals: Originals,
-        stored_before: StoredBefore,
+        context: SendContext,
         *,
-        responder: SendResponder,
-        store_host: bytes,
         stored: StoredProperties,
         create_topic: Callable[[SendClient, SendRequest], None],
-        locate: Callable[[Index], Place],
-        applied: Callable[[], Index],
-        leader_address: Callable[[], str | None],
-        ask_again: Callable[[Any, Sequence[SendRequest]], bool],
         interceptors: Sequence[Interceptor],
     ) -> None:
-        """`ask_again` asks the next leader, False: too many wait already.
-
-        `interceptors` are asked in order about messages that may have to wait.
-        """
+        """`interceptors` are asked in order about messages that may have to wait."""
+        self.context = context
         self._state, self._appender, self._offsets = state, appender, offsets
-        self.producers: ProducerTable = state.producers
-        self.cursors, self.owners, self.originals = cursors, owners, originals
-        self.stored_before = stored_before
-        self.repeats, self.store_host = repeats, store_host
-        self._stored = stored
-        self._create_topic, self.locate = create_topic, locate
-        self.applied = applied
-        self.body_size_max = config.body_size_max
-        self._durability = config.durability
-        self.responder, self.leader_address = responder, leader_address
-        host = store_host.hex().upper().encode()
-        self.own_responder = OwnResponseEncoder(host) if len(store_host) == 8 else None
-        self.ask_again, self._interceptors = ask_again, interceptors
-        self._turn = 0
-        #: Of the client whose sends are being taken just now.
-        self._refusals: tuple[SendClient, list[bytes]] | None = None
+        self._stored, self._create_topic = stored, create_topic
+        self._durability, self._interceptors = config.durability, interceptors
         self.epoch = 0
-        self.messages = self.refused = 0
 
     def invalidate(self) -> None:
         """Leadership began or ended, or a topic changed: every target is made again."""
@@ -121,35 +86,43 @@ class SendPath:
         UNIQ_KEY, nothing the broker must look into. Everything else goes through `_take_slowly`.
         What is refused is told in one write: a client may have all of its sends refused.
         """
-        refusals: list[bytes] = []
-        self._refusals = client, refusals
+        self.context.hold_refusals(client)
         try:
             self._take_all(client, requests)
         finally:
-            self._refusals = None
-            if refusals:
-                client.write(b"".join(refusals))
+            self.context.tell_refusals()
 
     def take_in_doubt(self, client: SendClient, request: SendRequest, after: Index) -> None:
         """A send that an earlier leader may have stored, above `after` (stored_before.py)."""
         try:
-            take_in_doubt(self, client, request, after)
+            if not answer_stored(self.context, client, request, after):
+                self.handle(client, [request])
         except (ClusterError, DledgerError, StoreError) as error:
-            self.refuse(client, request, error)
+            self.context.refuse(client, request, error)
+
+    @property
+    def refused(self) -> int:
+        """How many sends were refused, of all kinds."""
+        return self.context.refused
+
+    def refuse(self, client: SendClient, request: SendRequest, error: Exception) -> None:
+        """Tell the sender about an error."""
+        self.context.refuse(client, request, error)
 
     def _take_all(self, client: SendClient, requests: Sequence[SendRequest]) -> None:
         if client.targets_epoch != self.epoch or len(client.targets) > TARGETS_MAX:
             client.targets.clear()
             client.targets_epoch = self.epoch
+        context = self.context
         batch = self._appender.open()
         bodies, first_index, stamp_ms = batch.bodies, batch.first_index, batch.stamp_ms
         taken = added = 0
         size_left, count_left = self._appender.space_left()
         count_left += len(bodies)
-        group = SendGroup(client, self)
+        group = SendGroup(client, context)
         answers, target_of, suffix = group.answers, client.targets.get, self._stored.suffix
-        born_host, store_host, suffix_size = client.born_host, self.store_host, len(suffix)
-        short_size_max = self.body_size_max if len(born_host) == len(store_host) == 8 else -1
+        born_host, store_host, suffix_size = client.born_host, context.store_host, len(suffix)
+        short_size_max = context.body_size_max if len(born_host) == len(store_host) == 8 else -1
         for request in requests:
             _, template, born_ms, properties, body, flag, sender, _ = request
             target = target_of(template)
@@ -196,7 +169,7 @@ class SendPath:
         batch.size += added
         if answers:
             batch.units.append(group)
-        self.messages += taken
+        context.messages += taken
 
     def _take_slowly(
         self,
@@ -218,14 +191,14 @@ class SendPath:
             if size > size_left or not self._appender.has_capacity(size):
                 raise QueueFull("the broker has more in flight than its limit; pause, then retry")
             if target.is_batch:
-                take_batch(self, client, request, target, batch)
+                take_batch(self.context, client, request, target, batch)
             else:
                 self._take(client, request, target, batch, group)
         except OutcomeUnknown as error:  # the table's: it knows nothing of this producer any more
-            self.refuse(client, request, ProducerForgotten(str(error)))
+            self.context.refuse(client, request, ProducerForgotten(str(error)))
             return 0
         except (ClusterError, DledgerError, StoreError) as error:
-            self.refuse(client, request, error)
+            self.context.refuse(client, request, error)
             return 0
         if len(batch.bodies) == before:
             return 0
@@ -242,12 +215,12 @@ class SendPath:
     ) -> None:
         """One message into the batch, whole or not at all. Raises the error for the client."""
         _, _, born_ms, properties, body, flag, _, _ = request
-        body_size = len(body)
-        if body_size > self.body_size_max:
-            raise MessageTooLarge("body", body_size, self.body_size_max)
+        context, body_size = self.context, len(body)
+        if body_size > context.body_size_max:
+            raise MessageTooLarge("body", body_size, context.body_size_max)
         queue = target.queue_id
         if queue < 0:
-            queue = self.pick_queue(target)
+            queue = context.pick_queue(target)
         is_early = target.is_early
         if not target.answers_own and PROPERTY in properties:
             is_early = is_early_by_property(properties, is_early)
@@ -275,7 +248,7 @@ class SendPath:
                 sys_flag,
                 born_ms,
                 client.born_host,
-                self.store_host,
+                context.store_host,
                 target.reconsume_times,
                 0,  # never a client's: it names the deferred record that an outcome is of
                 offset,
@@ -283,7 +256,7 @@ class SendPath:
                 batch.stamp_ms,
             )
         )
-        self.messages += 1
+        context.messages += 1
         row[at_queue] = offset + 1
         if cursor is not None:
             cursor.take(batch, Index(batch.first_index + at))
@@ -291,10 +264,10 @@ class SendPath:
             return
         if deferred is not None:
             place = DeferredPlace(queue, offset, at, recall_handle)
-            batch.units.append(DeferredSend(client, self, request, place))
+            batch.units.append(DeferredSend(client, context, request, place))
             return
         if is_early:
-            group = early_group(client, self, batch)
+            group = early_group(client, context, batch)
         group.answers.append((request, queue, offset, at))
         group.is_own = group.is_own and target.answers_own
 
@@ -311,13 +284,6 @@ class SendPath:
                 return placement
         return None
 
-    def pick_queue(self, target: SendTarget) -> int:
-        """The queue that was asked for, or the next one in turn."""
-        if target.queue_id >= 0:
-            return target.queue_id
-        self._turn += 1
-        return self._turn % target.write_queues
-
     # -- a producer's numbers ----------------------------------------------------------------------
 
     def _admit(
@@ -330,23 +296,24 @@ class SendPath:
         stored: bytes,
     ) -> Cursor | None:
         """The cursor for a new message; None for a repeat, which is answered like its original."""
+        context = self.context
         producer, sequence = read_numbers(stored)
         stream = target.streams[queue]
-        self.owners.check(producer, request.sender)
-        self.cursors.write_back(batch)
-        admission = self.producers.check(producer, stream, sequence)
+        context.owners.check(producer, request.sender)
+        context.cursors.write_back(batch)
+        admission = context.producers.check(producer, stream, sequence)
         numbers = Numbers(producer, sequence, admission.skip, admission.wait_for)
-        if is_repeat(self, client, request, queue, numbers, batch, 1):
+        if is_repeat(context, client, request, queue, numbers, batch, 1):
             return None
-        self.owners.claim(producer, request.sender)
-        cursor = self.cursors.cursor(producer, stream)
+        context.owners.claim(producer, request.sender)
+        cursor = context.cursors.cursor(producer, stream)
         if sequence > cursor.next:
             cursor.begin(sequence)
         if target.queue_id >= 0 and target.answers_own and target.is_usual:
             target.wanted, target.sender = cursor, request.sender
         return cursor
 
-    # -- targets and refusals ----------------------------------------------------------------------
+    # -- targets -----------------------------------------------------------------------------------
 
     def _target(self, client: SendClient, request: SendRequest) -> SendTarget | None:
         """The template's target; None when the request waits for its topic to be created."""
@@ -361,23 +328,3 @@ class SendPath:
         )
         client.targets[template] = target
         return target
-
-    def asked_again(
-        self, client: SendClient, requests: Sequence[SendRequest], error: DledgerError
-    ) -> bool:
-        """Did a leadership that ends refuse these, and are they kept for the next one?
-
-        They are certainly not stored, and a stock producer that knows one broker name would use up
-        its attempts within milliseconds. Ours asks again by itself, in order.
-        """
-        return isinstance(error, NotLeader | Transferring) and self.ask_again(client, requests)
-
-    def refuse(self, client: SendClient, request: SendRequest, error: Exception) -> None:
-        """Tell the sender about an error."""
-        self.refused += 1
-        if not request.is_oneway:
-            said = refuse_send(request, to_service_error(error, self.leader_address()))
-            if self._refusals is not None and self._refusals[0] is client:
-                self._refusals[1].append(said)
-            else:
-                client.write(said)

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from cluster.broker.kernel.net.refusals import to_service_error
 from cluster.broker.kernel.read.reader import Place
-from cluster.broker.kernel.write.batch import Batch
-from cluster.broker.kernel.write.dedup import NOBODY, Cursor, read_numbers
+from cluster.broker.kernel.write.batch import Batch, Cursor
+from cluster.broker.kernel.write.dedup import NOBODY, read_numbers
 from cluster.broker.kernel.write.repeats import Numbers
 from cluster.broker.kernel.write.send_target import SendTarget
 from cluster.broker.produce.batch_alike import alike_records, items_alike
 from cluster.broker.produce.repeated import is_repeat, originals
+from cluster.broker.produce.send_context import SendClient, SendContext
 from cluster.broker.produce.stored_properties import check_batch_item
 from cluster.errors import ClusterError, InvalidRequest
 from cluster.protocol.send import SendRequest
@@ -36,11 +37,6 @@ from commitlog.records.record import HEADER_SIZE
 from dledger.core.types import Index
 from dledger.errors import DledgerError
 
-if TYPE_CHECKING:
-    from cluster.broker.produce.send import SendPath
-    from cluster.broker.produce.send_group import SendClient
-
-
 pack_head = HEADS[0].pack  # both hosts IPv4
 _ITEM = struct.Struct(">i8xii")  # total, flag and body size of one item (docs/spec/store.md 1.8)
 # A record's head, in the parts that messages of one shape share and the two that differ: size and
@@ -52,13 +48,13 @@ assert _VARIES.size == HEAD_SIZE
 class BatchSend:
     """One batch in flight: `number` records from place `at` of the turn's batch on."""
 
-    __slots__ = ("at", "client", "number", "numbers", "offset", "path", "queue", "request")
+    __slots__ = ("at", "client", "context", "number", "numbers", "offset", "queue", "request")
     outlives: ClassVar[bool] = True
 
     def __init__(
         self,
         client: SendClient,
-        path: SendPath,
+        context: SendContext,
         request: SendRequest,
         numbers: Numbers | None,
         *,
@@ -67,7 +63,7 @@ class BatchSend:
         at: int,
         number: int,
     ) -> None:
-        self.client, self.path, self.request = client, path, request
+        self.client, self.context, self.request = client, context, request
         self.numbers = numbers
         self.queue, self.offset, self.at, self.number = queue, offset, at, number
 
@@ -79,9 +75,9 @@ class BatchSend:
             return
         if error is not None:
             own = self.numbers is not None
-            if not own and self.path.asked_again(self.client, [self.request], error):
+            if not own and self.context.asked_again(self.client, [self.request], error):
                 return
-            refusal = to_service_error(error, self.path.leader_address())
+            refusal = to_service_error(error, self.context.leader_address())
             self.client.write(refuse_send(self.request, refusal))
             return
         ends = self.at + self.number
@@ -89,15 +85,15 @@ class BatchSend:
         first = Place(Index(batch.first_index + self.at), batch.term, self.offset, positions[0])
         if self.numbers is not None and self.numbers.skip:
             try:
-                places = originals(self.path, self.request, self.queue, self.numbers)
+                places = originals(self.context, self.request, self.queue, self.numbers)
             except (ClusterError, StoreError) as damaged:  # the part that was stored before
-                refusal = to_service_error(damaged, self.path.leader_address())
+                refusal = to_service_error(damaged, self.context.leader_address())
                 self.client.write(refuse_send(self.request, refusal))
                 return
             first = places[0]
             positions = [place.position for place in places] + positions
         self.client.write(
-            self.path.responder.stored(
+            self.context.responder.stored(
                 self.request,
                 queue_id=self.queue,
                 queue_offset=first.queue_offset,
@@ -110,14 +106,14 @@ class BatchSend:
 
 
 def take_batch(
-    path: SendPath, client: SendClient, request: SendRequest, target: SendTarget, batch: Batch
+    context: SendContext, client: SendClient, request: SendRequest, target: SendTarget, batch: Batch
 ) -> None:
     """A client batch into the turn's, whole or not at all. Raises the error for the client."""
-    if len(request.body) > path.body_size_max:
-        raise MessageTooLarge("batch", len(request.body), path.body_size_max)
-    records = usual_records(path, client, request, target, batch)
+    if len(request.body) > context.body_size_max:
+        raise MessageTooLarge("batch", len(request.body), context.body_size_max)
+    records = usual_records(context, client, request, target, batch)
     if records:
-        _take_usual(path, client, request, target, batch, records)
+        _take_usual(context, client, request, target, batch, records)
         return
     items = decode_client_batch(request.body)
     if not items:
@@ -125,15 +121,15 @@ def take_batch(
     for item in items:
         if b"DEL" in item.properties:
             check_batch_item(item.properties)
-    queue = path.pick_queue(target)
+    queue = context.pick_queue(target)
     numbers: Numbers | None = None
     cursor: Cursor | None = None
     if any(PRODUCER in item.properties for item in items):
-        numbers = _admit(path, request, items, target, queue, batch)
-        if is_repeat(path, client, request, queue, numbers, batch, len(items)):
+        numbers = _admit(context, request, items, target, queue, batch)
+        if is_repeat(context, client, request, queue, numbers, batch, len(items)):
             return
-        path.owners.claim(numbers.producer, request.sender)
-        cursor = path.cursors.cursor(numbers.producer, target.streams[queue])
+        context.owners.claim(numbers.producer, request.sender)
+        cursor = context.cursors.cursor(numbers.producer, target.streams[queue])
         if not numbers.skip and numbers.sequence > cursor.next:
             cursor.begin(numbers.sequence)
         if target.queue_id >= 0 and target.answers_own:
@@ -150,7 +146,7 @@ def take_batch(
             target.sys_flag,
             request.born_timestamp_ms,
             client.born_host,
-            path.store_host,
+            context.store_host,
             target.reconsume_times,
             0,
             offset + number,
@@ -160,18 +156,18 @@ def take_batch(
         for number, item in enumerate(items)
     ]
     batch.bodies.extend(encoded)  # all of them, or none when one cannot be made
-    path.messages += len(items)
+    context.messages += len(items)
     target.row[queue] = offset + len(items)
     if cursor is not None:
         cursor.take(batch, Index(batch.first_index + at), len(items))
     unit = BatchSend(
-        client, path, request, numbers, queue=queue, offset=offset, at=at, number=len(items)
+        client, context, request, numbers, queue=queue, offset=offset, at=at, number=len(items)
     )
     _wait(batch, unit, target)
 
 
 def usual_records(
-    path: SendPath, client: SendClient, request: SendRequest, target: SendTarget, batch: Batch
+    context: SendContext, client: SendClient, request: SendRequest, target: SendTarget, batch: Batch
 ) -> Sequence[bytes | memoryview]:
     """The records of a batch of our own producers with the expected numbers; else none.
 
@@ -181,7 +177,7 @@ def usual_records(
     data, cursor = request.body, target.wanted
     if cursor is NOBODY or target.sender != request.sender:
         return []
-    if len(client.born_host) != 8 or len(path.store_host) != 8:
+    if len(client.born_host) != 8 or len(context.store_host) != 8:
         return []
     view, number = memoryview(data), cursor.next
     queue, offset, topic = target.queue_id, target.row[target.queue_id], target.topic
@@ -202,7 +198,7 @@ def usual_records(
             blank = pack_head(
                 target.fixed_size - 2 + total - 20, MAGIC_V1, 0, queue, flag, 0, 0,
                 target.sys_flag, request.born_timestamp_ms, client.born_host, batch.stamp_ms,
-                path.store_host, target.reconsume_times, 0, body_size,
+                context.store_host, target.reconsume_times, 0, body_size,
             )  # fmt: skip
             front, middle, rest = blank[:8], blank[12:20], blank[28:]
             head = properties_size.to_bytes(2, "big") + cursor.head
@@ -233,7 +229,7 @@ def usual_records(
 
 
 def _take_usual(
-    path: SendPath,
+    context: SendContext,
     client: SendClient,
     request: SendRequest,
     target: SendTarget,
@@ -243,10 +239,12 @@ def _take_usual(
     queue, at, number = target.queue_id, len(batch.bodies), len(records)
     offset = target.row[queue]
     batch.bodies.extend(records)
-    path.messages += number
+    context.messages += number
     target.row[queue] = offset + number
     target.wanted.take(batch, Index(batch.first_index + at), number)
-    unit = BatchSend(client, path, request, None, queue=queue, offset=offset, at=at, number=number)
+    unit = BatchSend(
+        client, context, request, None, queue=queue, offset=offset, at=at, number=number
+    )
     _wait(batch, unit, target)
 
 
@@ -261,7 +259,7 @@ def _wait(batch: Batch, unit: BatchSend, target: SendTarget) -> None:
 
 
 def _admit(
-    path: SendPath,
+    context: SendContext,
     request: SendRequest,
     items: Sequence[BatchItem],
     target: SendTarget,
@@ -281,7 +279,7 @@ def _admit(
                 "__PID or __SEQ of the batch do not go on; send one __PID, and __SEQ counted up by "
                 "one"
             )
-    path.owners.check(producer, request.sender)
-    path.cursors.write_back(batch)
-    admission = path.producers.check(producer, target.streams[queue], sequence, len(items))
+    context.owners.check(producer, request.sender)
+    context.cursors.write_back(batch)
+    admission = context.producers.check(producer, target.streams[queue], sequence, len(items))
     return Numbers(producer, sequence, admission.skip, admission.wait_for)

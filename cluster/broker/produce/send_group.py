@@ -7,31 +7,15 @@ DeferredSend  a message that waits for its time or its outcome: place of the def
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple
 
 from cluster.broker.kernel.net.refusals import to_service_error
 from cluster.broker.kernel.write.batch import Batch
-from cluster.broker.kernel.write.send_target import SendTarget
-from cluster.protocol.send import SendRequest, SendTemplate
+from cluster.broker.produce.send_context import SendClient, SendContext
+from cluster.protocol.send import SendRequest
 from cluster.protocol.send_response import refuse_send
 from commitlog.records.record import HEADER_SIZE
 from dledger.errors import DledgerError
-
-if TYPE_CHECKING:
-    from cluster.broker.produce.send import SendPath
-
-
-class SendClient(Protocol):
-    """The connection a send came on. `is_relayed`: through a relay port."""
-
-    born_host: bytes
-    is_relayed: bool
-    targets: dict[SendTemplate, SendTarget]
-    targets_epoch: int
-
-    def write(self, data: bytes) -> None:
-        """Send bytes of whole frames."""
-        ...
 
 
 class SendGroup:
@@ -40,12 +24,12 @@ class SendGroup:
     `is_own`: all of them came from our own producers, whose answers have fixed places.
     """
 
-    __slots__ = ("answers", "client", "is_own", "path")
+    __slots__ = ("answers", "client", "context", "is_own")
     outlives: ClassVar[bool] = True
 
-    def __init__(self, client: SendClient, path: SendPath) -> None:
-        self.client, self.path = client, path
-        self.is_own = path.own_responder is not None
+    def __init__(self, client: SendClient, context: SendContext) -> None:
+        self.client, self.context = client, context
+        self.is_own = context.own_responder is not None
         self.answers: list[tuple[SendRequest, int, int, int]] = []
 
     def settled(self, batch: Batch, error: DledgerError | None) -> None:
@@ -54,20 +38,20 @@ class SendGroup:
         """
         if error is not None:
             requests = [answer[0] for answer in self.answers]
-            if not self.is_own and self.path.asked_again(self.client, requests, error):
+            if not self.is_own and self.context.asked_again(self.client, requests, error):
                 return
-            refusal = to_service_error(error, self.path.leader_address())
+            refusal = to_service_error(error, self.context.leader_address())
             frames = [refuse_send(request, refusal) for request in requests]
         elif self.is_own:
-            assert self.path.own_responder is not None
-            encode, positions = self.path.own_responder.encode, batch.positions
+            assert self.context.own_responder is not None
+            encode, positions = self.context.own_responder.encode, batch.positions
             first, term = batch.first_index, batch.term
             frames = [
                 encode(request[0], queue, offset, first + at, term, positions[at] + HEADER_SIZE)
                 for request, queue, offset, at in self.answers
             ]
         else:
-            stored, positions = self.path.responder.stored, batch.positions
+            stored, positions = self.context.responder.stored, batch.positions
             first, term = batch.first_index, batch.term
             frames = [
                 stored(
@@ -83,13 +67,13 @@ class SendGroup:
         self.client.write(b"".join(frames))
 
 
-def early_group(client: SendClient, path: SendPath, batch: Batch) -> SendGroup:
+def early_group(client: SendClient, context: SendContext, batch: Batch) -> SendGroup:
     """Sends of this client that are acknowledged when a majority has written the batch."""
     batch.early_count += 1
     last = batch.early[-1] if batch.early else None
     if isinstance(last, SendGroup) and last.client is client:
         return last
-    group = SendGroup(client, path)
+    group = SendGroup(client, context)
     batch.early.append(group)
     return group
 
@@ -106,25 +90,25 @@ class DeferredPlace(NamedTuple):
 class DeferredSend:
     """One deferred message."""
 
-    __slots__ = ("client", "path", "place", "request")
+    __slots__ = ("client", "context", "place", "request")
     outlives: ClassVar[bool] = True
 
     def __init__(
-        self, client: SendClient, path: SendPath, request: SendRequest, place: DeferredPlace
+        self, client: SendClient, context: SendContext, request: SendRequest, place: DeferredPlace
     ) -> None:
-        self.client, self.path, self.request, self.place = client, path, request, place
+        self.client, self.context, self.request, self.place = client, context, request, place
 
     def settled(self, batch: Batch, error: DledgerError | None) -> None:
         """Answer the send. After an error it may be asked again of the next leader instead."""
         if error is not None:
-            if self.path.asked_again(self.client, [self.request], error):
+            if self.context.asked_again(self.client, [self.request], error):
                 return
-            refusal = to_service_error(error, self.path.leader_address())
+            refusal = to_service_error(error, self.context.leader_address())
             self.client.write(refuse_send(self.request, refusal))
             return
         queue, offset, at, recall_handle = self.place
         self.client.write(
-            self.path.responder.stored(
+            self.context.responder.stored(
                 self.request,
                 queue_id=queue,
                 queue_offset=offset,

@@ -16,7 +16,7 @@ from cluster.broker.kernel.live_settings import LiveSettings
 from cluster.broker.kernel.net.refusals import to_service_error
 from cluster.broker.kernel.write.state_writer import WAITING_MAX, StateWriter
 from cluster.broker.produce.paced_creation import PacedCreation
-from cluster.broker.produce.send_group import SendClient
+from cluster.broker.produce.send_context import SendClient
 from cluster.core.apply import AppliedState
 from cluster.core.rate import Rate
 from cluster.errors import QueueFull, TopicNotFound

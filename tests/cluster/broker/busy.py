@@ -97,7 +97,8 @@ class Busy:
         broker.turn()
         asked.append(client.numbered("p", 2, topic="N"))  # waits for the one on its way
         client.numbered("p", 0, topic="N")  # is answered: its original is in the log
-        broker.parts.sends.stored_before.look(Index(0))  # for a send that another node passed on
+        # For a send that another node passed on.
+        broker.parts.sends.context.stored_before.look(Index(0))
         # A decision about files needs a log in files; the look that made it is done by hand.
         retention = broker.parts.housekeeping.retention
         retention._asked, retention._waiting_since = 1 << 20, 0.0

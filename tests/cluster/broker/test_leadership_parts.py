@@ -113,7 +113,8 @@ COUNTS = {
     "OffsetKeeper": {"_leadership"},
     "Rate": {"_at", "_tokens"},
     "RepeatsWaiting": {"_number"},
-    "SendPath": {"_turn", "epoch", "messages", "refused"},
+    "SendContext": {"_turn", "messages", "refused"},
+    "SendPath": {"epoch"},
 }
 
 

@@ -13,9 +13,12 @@ from dledger.core.types import Index
 
 
 class Sends(Protocol):
-    """Sends on the leader, those of one socket read together. `refused` counts them."""
+    """Sends on the leader, those of one socket read together."""
 
-    refused: int
+    @property
+    def refused(self) -> int:
+        """How many were refused."""
+        ...
 
     def handle(self, client: ClientConnection, requests: Sequence[SendRequest], /) -> None:
         """Serve sends of one client, in their order."""

@@ -1,16 +1,17 @@
-"""The entries that one turn of the event loop adds to the log, and the units that wait for them."""
+"""The entries that one turn of the event loop adds to the log.
+
+With the units that wait for them, and the producers' cursors that take numbers in them.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 from commitlog.files.system import Buffer
-from dledger.core.types import Index, Term
+from commitlog.records.producer_numbers import PRODUCER, SEQUENCE
+from dledger.core.types import NO_INDEX, Index, Term
 from dledger.errors import DledgerError
 from dledger.producers.runs import Addition
-
-if TYPE_CHECKING:
-    from cluster.broker.kernel.write.dedup import Cursor
 
 
 class Unit(Protocol):
@@ -64,3 +65,50 @@ class Batch:
         self.size = 0
         self.positions: list[int] | tuple[int, ...] = ()
         self.term = Term(-1)
+
+
+class Cursor:
+    """The next number of one producer and stream, in this leadership.
+
+    `wanted`: how the properties of the next message begin. Numbers taken since the batch began are
+    told to the table when the batch is proposed (`Batch.cursors`), or earlier when it is asked.
+    """
+
+    __slots__ = ("batch", "first", "first_index", "head", "last_index", "next", "producer",
+                 "stream", "wanted")  # fmt: skip
+
+    def __init__(self, producer: str, stream: str, following: int) -> None:
+        self.producer, self.stream, self.next = producer, stream, following
+        self.head = b"%b%b\x02%b" % (PRODUCER, producer.encode(), SEQUENCE)
+        self.wanted = b"%b%d\x02" % (self.head, following)
+        self.batch: Batch | None = None
+        self.first = following
+        self.first_index = self.last_index = NO_INDEX
+
+    def begin(self, sequence: int) -> None:
+        """Go on at a later number, for a producer that numbers by batches; none may be pending."""
+        assert self.batch is None
+        assert sequence > self.next
+        self.next, self.wanted = sequence, b"%b%d\x02" % (self.head, sequence)
+
+    def take(self, batch: Batch, index: Index, count: int = 1) -> None:
+        """Give the next `count` numbers to `index` and the entries after it, in `batch`."""
+        if self.batch is not batch:
+            self.batch = batch
+            self.first, self.first_index = self.next, index
+            batch.cursors.append(self)
+        self.last_index = Index(index + count - 1)
+        self.next += count
+        self.wanted = b"%b%d\x02" % (self.head, self.next)
+
+    def note(self) -> Note:
+        """The numbers taken in the batch; none are pending any more."""
+        self.batch = None
+        return Note(
+            self.producer,
+            self.stream,
+            self.first,
+            self.next - self.first,
+            self.first_index,
+            self.last_index,
+        )

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cluster.broker.kernel.write.batch import Batch, Note
+from cluster.broker.kernel.write.batch import Batch, Cursor
 from cluster.errors import InvalidRequest
-from commitlog.records.producer_numbers import NAME_SIZE, PRODUCER, SEQUENCE, find_numbers
+from commitlog.records.producer_numbers import NAME_SIZE, PRODUCER, find_numbers
 from commitlog.records.properties import PROPERTIES_SIZE_MAX
-from dledger.core.types import NO_INDEX, Index
 from dledger.producers.table import ProducerTable
 
 PRODUCER_ID_SIZE_MAX = 64  # one table row per id; ours have 22 characters
@@ -46,53 +45,6 @@ def read_numbers(properties: bytes) -> tuple[str, int]:
             f"__PID has {len(producer)} bytes; it must have 1 to {PRODUCER_ID_SIZE_MAX} ASCII ones"
         )
     return producer.decode(), int(properties[number_at:number_end])
-
-
-class Cursor:
-    """The next number of one producer and stream, in this leadership.
-
-    `wanted`: how the properties of the next message begin. Numbers taken since the batch began are
-    told to the table when the batch is proposed (`Batch.cursors`), or earlier when it is asked.
-    """
-
-    __slots__ = ("batch", "first", "first_index", "head", "last_index", "next", "producer",
-                 "stream", "wanted")  # fmt: skip
-
-    def __init__(self, producer: str, stream: str, following: int) -> None:
-        self.producer, self.stream, self.next = producer, stream, following
-        self.head = b"%b%b\x02%b" % (PRODUCER, producer.encode(), SEQUENCE)
-        self.wanted = b"%b%d\x02" % (self.head, following)
-        self.batch: Batch | None = None
-        self.first = following
-        self.first_index = self.last_index = NO_INDEX
-
-    def begin(self, sequence: int) -> None:
-        """Go on at a later number, for a producer that numbers by batches; none may be pending."""
-        assert self.batch is None
-        assert sequence > self.next
-        self.next, self.wanted = sequence, b"%b%d\x02" % (self.head, sequence)
-
-    def take(self, batch: Batch, index: Index, count: int = 1) -> None:
-        """Give the next `count` numbers to `index` and the entries after it, in `batch`."""
-        if self.batch is not batch:
-            self.batch = batch
-            self.first, self.first_index = self.next, index
-            batch.cursors.append(self)
-        self.last_index = Index(index + count - 1)
-        self.next += count
-        self.wanted = b"%b%d\x02" % (self.head, self.next)
-
-    def note(self) -> Note:
-        """The numbers taken in the batch; none are pending any more."""
-        self.batch = None
-        return Note(
-            self.producer,
-            self.stream,
-            self.first,
-            self.next - self.first,
-            self.first_index,
-            self.last_index,
-        )
 
 
 #: Stands where no producer is known: its bytes begin no message.
