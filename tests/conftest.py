@@ -194,14 +194,15 @@ def new_address(worker_number: int) -> Callable[[], str]:
 
     The second byte tells runs apart that share the machine: `scripts/test` holds one for its tests
     (scripts/layers/machine.py), and a pytest that is started by hand takes one by its process, from
-    a range of its own. Fixed ports below 32768 are safe on such an address.
+    a range of its own; up to eight workers have one. Fixed ports below 32768 are safe on such an
+    address.
     """
     by_hand = 216 + (os.getppid() if worker_number else os.getpid()) % 34
     run = int(os.environ.get("DLEDGER_TEST_ADDRESSES", by_hand))
 
     def address() -> str:
         number = next(_hosts)
-        return f"127.{run}.{worker_number * 50 + number // 250}.{1 + number % 250}"
+        return f"127.{run}.{worker_number * 30 + number // 250}.{1 + number % 250}"
 
     return address
 

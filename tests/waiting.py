@@ -1,8 +1,10 @@
 """Waiting in tests: for a condition, with a limit scaled by the machine's measured speed.
 
-`FACTOR` is how many times slower this machine is than a quiet one; scripts/layers/machine.py
-measures it. A limit only costs time when the test fails, so limits are generous. A test never
-waits for time to pass: what is about time runs on `virtual_loop.py`, or in the long layers.
+`FACTOR` is how many times slower than on a quiet machine a test may be here, beside the others that
+run at the same time; scripts/layers/machine.py measures it. A limit only costs time when the test
+fails, so limits are generous. Timeouts of elections cost time whenever a test kills a leader, so
+they are scaled by `SLOWNESS`, which is the same without the other tests. A test never waits for
+time to pass: what is about time runs on `virtual_loop.py`, or in the long layers.
 """
 
 from __future__ import annotations
@@ -17,15 +19,16 @@ from typing import TypeVar
 T = TypeVar("T")
 
 FACTOR = max(1.0, float(os.environ.get("DLEDGER_TEST_FACTOR") or 1.0))
+SLOWNESS = max(1.0, float(os.environ.get("DLEDGER_TEST_SLOWNESS") or 1.0))
 # Between two looks: a twentieth of the time that was waited already, within these.
 PAUSE_SECONDS_MIN, PAUSE_SECONDS_MAX = 0.002, 0.1
 # Settings of nodes that are processes: what a busy machine takes from one is no reason to elect
 # another, and a busy disk is not a sick one.
 RAFT_TIMINGS = {
-    "raft.heartbeat_ms": str(round(100 * FACTOR)),
-    "raft.election_timeout_min_ms": str(round(500 * FACTOR)),
-    "raft.election_timeout_max_ms": str(round(1000 * FACTOR)),
-    "raft.resend_timeout_ms": str(round(500 * FACTOR)),
+    "raft.heartbeat_ms": str(round(100 * SLOWNESS)),
+    "raft.election_timeout_min_ms": str(round(500 * SLOWNESS)),
+    "raft.election_timeout_max_ms": str(round(1000 * SLOWNESS)),
+    "raft.resend_timeout_ms": str(round(500 * SLOWNESS)),
     "raft.connection_timeout_ms": str(round(2000 * FACTOR)),
     "raft.disk_stall_ms": str(round(20_000 * FACTOR)),
 }

@@ -58,6 +58,7 @@ def _look_at_machine(
     at_once = WORKERS + any(layer.beside and layer.tests for layer in wanted.layers)
     speed = machine.measure(at_once)
     environment[machine.FACTOR_VARIABLE] = str(speed.factor)
+    environment[machine.SLOWNESS_VARIABLE] = str(speed.slowness)
     environment[machine.ADDRESSES_VARIABLE] = str(stack.enter_context(machine.addresses()))
     print(f"== machine: {speed}", flush=True)
 

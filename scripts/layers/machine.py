@@ -23,6 +23,7 @@ import psutil
 ROOT = Path(__file__).resolve().parents[2]
 RUN_VARIABLE = "DLEDGER_TEST_RUN"
 FACTOR_VARIABLE = "DLEDGER_TEST_FACTOR"
+SLOWNESS_VARIABLE = "DLEDGER_TEST_SLOWNESS"
 ADDRESSES_VARIABLE = "DLEDGER_TEST_ADDRESSES"
 #: What each may write at the same time: the long layers recover two GiB on three nodes.
 DISK_FREE_MIN = {"test": 6 << 30, "long": 12 << 30}
@@ -199,14 +200,20 @@ class Speed:
     workers: float  # tests that run at the same time for each processor
 
     @property
+    def slowness(self) -> float:
+        """By what timeouts of elections are multiplied, which tests that kill a leader wait for."""
+        return round(min(FACTOR_MAX, max(1.0, self.loop, self.sync)), 1)
+
+    @property
     def factor(self) -> float:
         """By what the limits of all waits are multiplied."""
-        return round(min(FACTOR_MAX, max(1.0, self.loop, self.sync) * max(1.0, self.workers)), 1)
+        return round(min(FACTOR_MAX, self.slowness * max(1.0, self.workers)), 1)
 
     def __str__(self) -> str:
         return (
-            f"limits of waits times {self.factor}: a loop takes {self.loop:.1f} times the"
-            f" reference, a sync {self.sync:.1f} times, {self.workers:g} workers for each processor"
+            f"limits of waits times {self.factor}, timeouts of elections times {self.slowness}: a"
+            f" loop takes {self.loop:.1f} times the reference, a sync {self.sync:.1f} times,"
+            f" {self.workers:g} workers for each processor"
         )
 
 
