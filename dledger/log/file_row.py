@@ -76,7 +76,10 @@ class FileRow:
         self._allocating: AllocateTask | None = None
         self.unlinked: list[File] = []
         self.start = self.end = 0
-        self._space_end = 0  # writes from the end of what is used to here find files and blocks
+        #: Writes from the end of what is used to here find files and blocks.
+        self.space_end = 0
+        #: `begin_prepare` finds nothing to do for a row that is used up to less than this.
+        self._enough_until = 0
 
     def load(self) -> None:
         """Open every file. Raises StoreLayoutError for anything but a row without gaps."""
@@ -115,7 +118,7 @@ class FileRow:
 
     def _measure(self) -> None:
         """Files came or went; `end` is asked for several times per entry."""
-        self._space_end = 0
+        self.space_end = self._enough_until = 0
         self.end = self.start + len(self._row) * self.file_size
 
     def __len__(self) -> int:
@@ -147,13 +150,17 @@ class FileRow:
     def begin_prepare(self, used: int) -> MakeTask | AllocateTask | None:
         """Work that gets blocks when few are left, or makes the next file once the last one is half
         full; None else."""
+        if used < self._enough_until:  # nearly always: asked once per sync
+            return None
         return self._begin_allocate(used) or self._begin_file(used)
 
     def _begin_allocate(self, used: int) -> AllocateTask | None:
         if not self.start <= used < self.end:
             return None
         file, offset = self.file_at(used)
-        if file.allocated - offset >= reserve(file):
+        blocks_until = used - offset + file.allocated - reserve(file)
+        if used <= blocks_until:
+            self._enough_until = min(blocks_until, self.end - self.file_size // 2)
             return None
         if self._allocating is not None and not self._allocating.is_done:
             return None
@@ -170,7 +177,7 @@ class FileRow:
 
         Raises OSError: ENOSPC when the disk is full; the row can be used as before then.
         """
-        if end <= self._space_end:
+        if end <= self.space_end:
             return
         while self.end < end:
             self.extend()
@@ -178,7 +185,7 @@ class FileRow:
         for file, offset, size in self.pieces(begin, end - begin):
             allocate_blocks(file, offset + size)
         file, offset = self.file_at(end - 1)
-        self._space_end = end - 1 - offset + file.allocated
+        self.space_end = end - 1 - offset + file.allocated
 
     def begin_space(self, begin: int, end: int) -> MakeTask | AllocateTask | None:
         """The first step that `make_space` lacks, as a task for any thread; None: it lacks none."""

@@ -37,8 +37,11 @@ class LogSpace:
 
     def make(self, wanted: WantedSpace) -> None:
         """Make sure that `wanted` can be written. Raises OSError; the log is as it was then."""
-        self._data.make_space(wanted.begin, wanted.end)
-        self._slots.row.make_space(*self._of_slots(wanted))
+        if wanted.end > self._data.space_end:
+            self._data.make_space(wanted.begin, wanted.end)
+        first, end = self._of_slots(wanted)
+        if end > self._slots.row.space_end:
+            self._slots.row.make_space(first, end)
 
     def begin(self, wanted: WantedSpace) -> SyncTask | None:
         """A task that makes the first part that is lacking; None when all of it is there."""

@@ -275,7 +275,8 @@ class Replica:
         """When `timer` is due, in the caller's seconds."""
         if self.failure is not None:
             return float("inf")
-        mark, due = self._disk.mark_due, min(self.node.deadline(), self._pending.deadline)
+        due, waits, mark = self.node.deadline(), self._pending.deadline, self._disk.mark_due
+        due = waits if waits < due else due
         return due if mark is None or mark > due else mark
 
     def stop(self, now: float) -> None:

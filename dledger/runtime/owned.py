@@ -14,6 +14,7 @@ one client's request raises is caught where that request is served, and counted 
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import sys
 from collections.abc import Callable, Coroutine
@@ -42,18 +43,15 @@ class Owned:
     def __init__(self, died: Callable[[BaseException], None]) -> None:
         """`died`: told of the first mistake and of each later one."""
         self.died = died
-        self._loop: asyncio.AbstractEventLoop | None = None
         #: Mistakes that cost one client's connection and nothing else.
         self.mistakes = 0
         self._guard: Guard | None = None
         self._complaints = Complaints(_log, self.time)
 
-    @property
+    @functools.cached_property
     def loop(self) -> asyncio.AbstractEventLoop:
         """The loop that runs when this is first asked."""
-        if self._loop is None:
-            self._loop = asyncio.get_running_loop()
-        return self._loop
+        return asyncio.get_running_loop()
 
     def time(self) -> float:
         """Seconds on the loop's clock."""
@@ -72,8 +70,8 @@ class Owned:
 
     def call_soon_threadsafe(self, callback: Callable[..., object], *args: object) -> None:
         """From another thread. Raises RuntimeError when the loop is closed."""
-        assert self._loop is not None, "the node has run on its loop before"
-        self._loop.call_soon_threadsafe(self.run, callback, *args)
+        assert "loop" in self.__dict__, "the node has run on its loop before"
+        self.loop.call_soon_threadsafe(self.run, callback, *args)
 
     def call_later(
         self, seconds: float, callback: Callable[..., object], *args: object

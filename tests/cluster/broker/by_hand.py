@@ -85,7 +85,7 @@ class HandLog:
 def owned_by(loop: Loop, died: Callable[[BaseException], None]) -> Owned:
     """The owner of what a loop that is turned by hand calls."""
     owned = Owned(died)
-    owned._loop = cast(Any, loop)
+    owned.loop = cast(Any, loop)
     return owned
 
 

@@ -189,17 +189,17 @@ class DerivedStore:
         if last <= self.applied:
             return
         self.applied = last
-        is_lone = self._last_count < PACE_ENTRIES_MIN
-        if self._waiting or self._is_far_behind() or (is_lone and self._is_eager()):
+        is_lone, is_eager = self._last_count < PACE_ENTRIES_MIN, self._is_eager()
+        if self._waiting or self._is_far_behind() or (is_lone and is_eager):
             self._run()
         else:
-            self._run_later()
+            self._run_later(is_eager)
 
     def _is_eager(self) -> bool:
         return any(waits() for waits in self.eager)
 
-    def _run_later(self) -> None:
-        if self._is_eager():
+    def _run_later(self, is_eager: bool) -> None:
+        if is_eager:
             if not self._paced:
                 self._paced = True
                 self._call_later(PACE_SECONDS, self._run_paced)
@@ -273,7 +273,7 @@ class DerivedStore:
                 self._scheduled = True
                 self._call_soon(self._run)
         elif self.behind:
-            self._run_later()
+            self._run_later(self._is_eager())
 
     def _derive(self) -> None:
         """One chunk, if there is disk space for its queues and index; new queues come later."""

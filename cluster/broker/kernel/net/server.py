@@ -72,6 +72,7 @@ class ClientServer:
         """`guarded`: True when senders have to be checked before a send is decoded."""
         self._live, self._router, self._owned, self._left = live, router, owned, left
         self._guarded = guarded
+        self.now = owned.time  # seconds of the event loop's clock
         self._servers: list[asyncio.Server] = []
         self._stops = False
         self.connections: set[ClientConnection] = set()
@@ -231,10 +232,6 @@ class ClientServer:
     def refusals(self) -> int:
         """Sends that were refused so far, of all connections."""
         return self._router.refused_sends
-
-    def now(self) -> float:
-        """Seconds of the event loop's clock."""
-        return self._owned.time()
 
 
 def _whole(send: SendRequest | RawSend) -> Frame:
