@@ -23,11 +23,13 @@ EXTRA_OF: Mapping[str, str] = {
     "aiohttp": "server",
     "boto3": "backup",
     "botocore": "backup",
+    "chaos": "chaos",
     "click": "client",
     "cryptography": "server",
     "numpy": "spark",  # elsewhere it only makes things quicker
     "orjson": "client",
     "pandas": "spark",
+    "pipeline": "spark",
     "prometheus_client": "server",
     "psutil": "server",
     "pyarrow": "spark",
@@ -38,6 +40,17 @@ EXTRA_OF: Mapping[str, str] = {
 }
 
 
+#: Commands of distributions of our own that an extra brings → that extra.
+COMMANDS_OF_EXTRAS: Mapping[str, str] = {
+    "chaos": "chaos",
+    "demo": "chaos",
+    "mutants": "chaos",
+    "mutants-drawn": "chaos",
+    "pipeline": "spark",
+    "sim": "chaos",
+}
+
+
 class MissingExtra(ModuleNotFoundError):
     """A module of an extra that was not installed; `extra` is the extra's name."""
 
@@ -45,6 +58,12 @@ class MissingExtra(ModuleNotFoundError):
         what = f"{module} is not installed, and dledger was installed without the extra {extra}"
         super().__init__(with_advice(what, f"pip install 'dledger[{extra}]'"), name=module)
         self.extra = extra
+
+
+def missing_command(name: str) -> MissingExtra | None:
+    """The error for a command that an extra brings; None for any other name."""
+    extra = COMMANDS_OF_EXTRAS.get(name)
+    return None if extra is None else MissingExtra(f"the command {name}", extra)
 
 
 def missing_extra(error: ImportError) -> ImportError:

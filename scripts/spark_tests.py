@@ -22,7 +22,8 @@ HOME = ROOT / ".tools" / "spark"
 PYTHON = HOME / "venv" / "bin" / "python"
 STAMP = HOME / "stamp"
 JAVA = "openjdk-17-jre-headless"  # the oldest that Spark 4 takes
-MADE_FROM = ("pyproject.toml", "uv.lock")
+OURS = ("commitlog", "chaos", "pipeline")  # distributions beside dledger itself
+MADE_FROM = ("pyproject.toml", *(f"{name}/pyproject.toml" for name in OURS), "uv.lock")
 
 
 def is_current() -> bool:
@@ -85,9 +86,13 @@ def _by_pip() -> bool:
     steps = (
         [sys.executable, "-m", "venv", str(HOME / "venv")],
         [*pip, "--upgrade", "pip>=25.1"],  # the first with --group
-        [*pip, "-e", ".[server,spark-connect]", "--group", "dev"],
+        [*pip, *_editable(".[server,spark-connect]", *OURS), "--group", "dev"],
     )
     return all(subprocess.run(step, cwd=ROOT).returncode == 0 for step in steps)
+
+
+def _editable(*what: str) -> list[str]:
+    return [word for one in what for word in ("-e", one)]
 
 
 def main() -> int:

@@ -14,6 +14,8 @@ from typing import NamedTuple, cast
 
 import click
 
+from cluster.extras import missing_command
+
 COMMANDS_GROUP = "dledger.commands"
 BENCHES_GROUP = "dledger.benches"
 HELP_MAX = 200  # characters of a command's first sentence in the list of its group: three lines
@@ -100,6 +102,7 @@ class LazyGroup(WholeHelpGroup):
         super().__init__(**rest)  # type: ignore[arg-type]
         self._lazy = dict(lazy)
         self._plug_ins = plug_ins
+        self._whole = plug_ins == COMMANDS_GROUP
 
     def _load_plug_ins(self) -> None:
         if not self._plug_ins:
@@ -124,11 +127,17 @@ class LazyGroup(WholeHelpGroup):
         return sorted({*self._lazy, *super().list_commands(ctx)})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the command; None for an unknown name. Raises ImportError."""
+        """Import the command; None for an unknown name.
+
+        Raises ImportError; MissingExtra when an extra that is not installed brings the command.
+        """
         if cmd_name not in self._lazy:
             self._load_plug_ins()
         if cmd_name not in self._lazy:
-            return super().get_command(ctx, cmd_name)
+            found = super().get_command(ctx, cmd_name)
+            if found is None and self._whole and (missing := missing_command(cmd_name)) is not None:
+                raise missing
+            return found
         module, _, attribute = self._lazy[cmd_name].target.partition(":")
         return cast(click.Command, getattr(importlib.import_module(module), attribute))
 

@@ -34,7 +34,7 @@ NOT_ON_A_DISK = frozenset({"tmpfs", "ramfs"})
 OVER_A_NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "fuse.sshfs"})
 QUICKER = {"uvloop": "the event loop", "numpy": "large batches", "zlib_ng": "checksums"}
 """Modules of the extra [fast] → what is slower without them."""
-DISTRIBUTION = "dledger"
+DISTRIBUTIONS = frozenset({"dledger", "dledger-commitlog", "dledger-chaos", "dledger-pipeline"})
 PACKAGES = ("chaos", "cluster", "commitlog", "dledger", "pipeline")
 """Top-level names of ours; what is installed last overwrites files of the same name."""
 
@@ -89,7 +89,7 @@ def strangers(installed: Mapping[str, list[str]]) -> dict[str, str]:
         name: other
         for name in PACKAGES
         for other in sorted(set(installed.get(name, ())))
-        if other.lower() != DISTRIBUTION
+        if other.lower().replace("_", "-") not in DISTRIBUTIONS
     }
 
 

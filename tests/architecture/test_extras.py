@@ -12,7 +12,7 @@ from importlib.metadata import packages_distributions
 
 import pytest
 
-from cluster.extras import EXTRA_OF, MissingExtra, missing_extra
+from cluster.extras import COMMANDS_OF_EXTRAS, EXTRA_OF, MissingExtra, missing_extra
 from tests.waiting import limit
 
 from .source_tree import ROOT, sources
@@ -20,7 +20,7 @@ from .source_tree import ROOT, sources
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 
-MODULE_OF = {"pyyaml": "yaml"}
+MODULE_OF = {"pyyaml": "yaml", "dledger-chaos": "chaos", "dledger-pipeline": "pipeline"}
 #: In a fresh process: no module of these names can be imported; then the code runs.
 BLOCKED = """
 import sys
@@ -59,7 +59,8 @@ def _modules(extra: str) -> set[str]:
 
 
 def test_the_distribution_alone_needs_the_standard_library_only() -> None:
-    assert PROJECT["dependencies"] == []
+    (store,) = PROJECT["dependencies"]
+    assert store.startswith("dledger-commitlog==")
     done = _run(EMBEDDED)
     assert (done.returncode, done.stdout) == (0, "stored\n"), done.stderr
 
@@ -121,6 +122,19 @@ def test_a_command_without_its_extra_says_what_to_install(
     (line,) = done.stderr.splitlines()
     assert line.startswith("dledger: ")
     assert line.endswith(f"pip install 'dledger[{extra}]'")
+
+
+NO_PLUG_INS = "import importlib.metadata\nimportlib.metadata.entry_points = lambda **_: ()\n"
+
+
+@pytest.mark.parametrize(("command", "extra"), COMMANDS_OF_EXTRAS.items())
+def test_a_command_of_another_distribution_says_what_to_install(command: str, extra: str) -> None:
+    done = _run(NO_PLUG_INS + COMMAND.format(words=f"{command!r}, '--help'"), ())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"dledger: the command {command} is not installed, and dledger was installed without the "
+        f"extra {extra}; pip install 'dledger[{extra}]'\n"
+    )
 
 
 @pytest.mark.parametrize("words", ["produce", "consume", "topic", "group", "message", "leader"])

@@ -23,6 +23,7 @@ from typing import IO
 
 import psutil
 
+from scripts.spark_tests import OURS
 from tests.docs.pages import blocks
 from tests.waiting import limit, wait_until
 
@@ -36,7 +37,7 @@ QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 PIP_BY_UV = """#!/bin/sh
 [ "$1 $3" = "--python install" ] || {{ echo "pip of the tests: $*" >&2; exit 2; }}
 python=$2; shift 3
-install="{uv} pip install -q --python $python -c {constraints}"
+install="{uv} pip install -q --python $python -c {constraints} {refresh}"
 $install --offline "$@" 2>/dev/null || exec $install "$@"
 """
 
@@ -72,7 +73,8 @@ class Deployment:
         theirs = [part for part in kept["PATH"].split(os.pathsep) if str(ROOT) not in part]
         python = str(Path(sys.executable).resolve().parent)  # not that of an environment
         path = os.pathsep.join((str(self._bin), python, *theirs))
-        return {**kept, "PATH": path, "JAVA_TOOL_OPTIONS": QUICK_JAVA, **more}
+        wheels = {name: str(self.folder) for name in ("PIP_FIND_LINKS", "UV_FIND_LINKS")}
+        return {**kept, **wheels, "PATH": path, "JAVA_TOOL_OPTIONS": QUICK_JAVA, **more}
 
     def run(self, title: str, more: Mapping[str, str], *words: str, cwd: Path | None = None) -> str:
         """Runs a script to its end; what it prints."""
@@ -116,16 +118,16 @@ class Deployment:
         return packed
 
     def _dledger(self) -> Path:
-        """The wheel, built from the checkout as it is."""
+        """The wheel of dledger, built from the checkout as it is, with those that it needs."""
         if self._wheel is None:
             self._bin.mkdir(exist_ok=True)
-            uv = (UV, "build", "-q", "--wheel", "-o", str(self.folder), str(ROOT))
+            uv = (UV, "build", "-q", "--wheel", "-o", str(self.folder))
             pip = (sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(self.folder))
             has_uv = Path(UV).exists()
-            done = subprocess.run(
-                uv if has_uv else (*pip, str(ROOT)), capture_output=True, text=True
-            )
-            assert done.returncode == 0, done.stderr
+            for source in (ROOT, *(ROOT / name for name in OURS)):
+                build = (*(uv if has_uv else pip), str(source))
+                done = subprocess.run(build, capture_output=True, text=True)
+                assert done.returncode == 0, done.stderr
             if has_uv:
                 self._stand_in_for_pip()
             (self._wheel,) = self.folder.glob("dledger-*.whl")
@@ -136,12 +138,14 @@ class Deployment:
         constraints = self.folder / "constraints.txt"
         words = (
             *(UV, "export", "-q", "--frozen", "--project", str(ROOT), "--extra", "spark"),
-            *("--no-emit-project", "--no-hashes", "--no-dev", "-o", str(constraints)),
+            *("--no-emit-workspace", "--no-hashes", "--no-dev", "-o", str(constraints)),
         )
         done = subprocess.run(words, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
+        # uv would take what it unpacked from a folder of the same path before.
+        refresh = " ".join(f"--refresh-package dledger-{name}" for name in OURS)
         pip = self._bin / "pip"
-        pip.write_text(PIP_BY_UV.format(uv=UV, constraints=constraints))
+        pip.write_text(PIP_BY_UV.format(uv=UV, constraints=constraints, refresh=refresh))
         pip.chmod(0o755)
 
 
