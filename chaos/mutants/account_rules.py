@@ -201,6 +201,21 @@ ACCOUNTS = (
         ),
     ),
     Mutant(
+        "two-secrets-are-logged-before-every-member-understands-them",
+        ("R28", "R29"),
+        (
+            Patch(
+                "cluster.core.leveled_tables",
+                "        return SECRETS_LEVEL\n",
+                "        return ACCOUNTS_LEVEL\n",
+            ),
+        ),
+        tests=(
+            "tests/cluster/broker/test_secret_rotation.py::"
+            "test_a_member_of_an_older_version_keeps_two_secrets_out_of_the_log",
+        ),
+    ),
+    Mutant(
         "quotas-are-logged-before-every-member-understands-them",
         ("R28", "R29"),
         (

@@ -165,7 +165,15 @@ def create(
 @click.argument("name")
 @rights_options
 @click.option("--enable/--disable", "enabled", default=None, help="May it ask at all?")
-@click.option("--new-secret", is_flag=True, help="Draw another secret key; the old one ends now.")
+@click.option(
+    "--new-secret",
+    is_flag=True,
+    help="Draw another secret key; the old one ends now, unless --keep-old.",
+)
+@click.option(
+    "--keep-old", is_flag=True, help="With a new secret key: the old one counts, too, for now."
+)
+@click.option("--end-old", is_flag=True, help="End the old secret key that --keep-old left.")
 @secret_option
 @save_option
 @address_option
@@ -175,24 +183,31 @@ def alter(
     rights: dict[str, Any],
     enabled: bool | None,
     new_secret: bool,
+    keep_old: bool,
+    end_old: bool,
     secret_file: Path | None,
     save: Path | None,
     address: Reach,
     output: str,
 ) -> None:
-    """Change the given fields of account NAME; --topic and --group replace all that it had."""
+    """Change the given fields of account NAME; --topic and --group replace all that it had.
+
+    For another secret while its programs go on: --new-secret --keep-old, give each program the new
+    one, then --end-old. Both count meanwhile.
+    """
     row = {"accessKey": name, **rights}
     if enabled is not None:
         row["status"] = "enable" if enabled else "disable"
     if new_secret or secret_file:
         row["secretKey"] = _secret_of(secret_file)
+    row |= _old_secret(keep_old, end_old, has_new="secretKey" in row)
     if len(row) == 1:
         raise CommandError("nothing to change was given; dledger account alter --help", USAGE)
     if save is not None:
         if "secretKey" not in row:
             raise CommandError("--save needs --new-secret or --secret-file; give one", USAGE)
         _save(save, name, row["secretKey"])
-    shown = {"account": name, "changed": sorted(set(row) - {"accessKey"})}
+    shown = {"account": name, "changed": sorted(set(row) - {"accessKey", "keepSecret"})}
     drawn = new_secret and not (secret_file or save)
     if drawn:
         shown["secret"] = row["secretKey"]
@@ -203,6 +218,17 @@ def alter(
     with _told_all_the_same(told if drawn else None) as done:
         _change(address, done=done, alter=[row])
     told()
+
+
+def _old_secret(keep_old: bool, end_old: bool, *, has_new: bool) -> dict[str, Any]:
+    """The fields of a row that keep the secret until now, or end the one before."""
+    if keep_old and not has_new:
+        raise CommandError("--keep-old needs --new-secret or --secret-file; give one", USAGE)
+    if keep_old and end_old:
+        raise CommandError("--keep-old and --end-old exclude each other; give one", USAGE)
+    if keep_old:
+        return {"keepSecret": True}
+    return {"previousSecretKey": None} if end_old else {}
 
 
 @account.command("delete")

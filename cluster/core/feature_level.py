@@ -3,6 +3,7 @@
     level 0     every kind of internal_topics.py but those below, and of the deferred folds
     level 1     rmq_sys_dledger_accounts
     level 2     rmq_sys_dledger_settings, and quotas in rows of accounts
+    level 3     previous secrets in rows of accounts
     a mark      {"level":n} in rmq_sys_dledger_levels: kinds of level n may follow
 
 The mark is written by the first change that needs it, never by an upgrade alone, so that a group
@@ -22,7 +23,7 @@ from typing import Final
 
 from dledger.errors import NodeFailed
 
-LEVEL: Final = 2
+LEVEL: Final = 3
 """The highest level that this version understands."""
 
 ACCOUNTS_LEVEL: Final = 1
@@ -31,6 +32,8 @@ SETTINGS_LEVEL: Final = 2
 """Of settings in the log."""
 QUOTAS_LEVEL: Final = 2
 """Of quotas in rows of accounts."""
+SECRETS_LEVEL: Final = 3
+"""Of previous secrets in rows of accounts."""
 
 LEVEL_MAX: Final = 1_000_000
 

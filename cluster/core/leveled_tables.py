@@ -9,14 +9,24 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cluster.core.access.account_table import AccountTable
+from cluster.core.access.accounts import PREVIOUS_SECRET
 from cluster.core.access.quota import FIELDS as QUOTA_FIELDS
-from cluster.core.feature_level import ACCOUNTS_LEVEL, QUOTAS_LEVEL, SETTINGS_LEVEL, FeatureLevel
+from cluster.core.feature_level import (
+    ACCOUNTS_LEVEL,
+    QUOTAS_LEVEL,
+    SECRETS_LEVEL,
+    SETTINGS_LEVEL,
+    FeatureLevel,
+)
 from cluster.core.internal_topics import AccountsChanged, LevelRaised, StateChange
 from cluster.core.live_settings import SettingsChanged, SettingsTable
 
 
 def level_of_accounts(rows: Iterable[Mapping[str, Any]]) -> int:
     """The feature level that rows of accounts need."""
+    rows = [*rows]
+    if any(PREVIOUS_SECRET in row for row in rows):
+        return SECRETS_LEVEL
     has_quota = any(not row.keys().isdisjoint(QUOTA_FIELDS) for row in rows)
     return QUOTAS_LEVEL if has_quota else ACCOUNTS_LEVEL
 

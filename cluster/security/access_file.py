@@ -25,6 +25,7 @@ import yaml
 
 from cluster.core.access.account_table import AccountTable
 from cluster.core.access.accounts import (
+    PREVIOUS_SECRET,
     Account,
     Accounts,
     AccountsError,
@@ -264,8 +265,9 @@ class Access:
 
 def check_secret(account: Account) -> None:
     """Raises AccountsError for a secret that is short, or easy to guess."""
-    if wrong := secret_error(account.secret_key):
-        raise AccountsError(f"account {account.access_key!r}: secretKey {wrong}")
+    for name, secret in zip(("secretKey", PREVIOUS_SECRET), account.secrets(), strict=False):
+        if wrong := secret_error(secret):
+            raise AccountsError(f"account {account.access_key!r}: {name} {wrong}")
 
 
 def require(caller: Caller, needs: Needs) -> None:

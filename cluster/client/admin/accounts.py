@@ -76,6 +76,7 @@ def account_facts(row: Row) -> dict[str, Any]:
         "sealed": row.get("sealed", "optional"),
         "take_over": row.get("takeOverProducers") or [],
         "policies": policies,
+        "secrets": row.get("secrets", 2 if row.get("previousSecretKey") else 1),
         "max_messages": row.get("maxMessages"),
         "max_bytes": row.get("maxBytes"),
         "max_connections": row.get("maxConnections"),

@@ -226,6 +226,7 @@ SCHEMAS: Schemas = {
         sealed="text",
         take_over="texts",
         policies="texts",
+        secrets="int",
         max_messages="int?",
         max_bytes="int?",
         max_connections="int?",

@@ -20,7 +20,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from cluster.core.access.accounts import Account, AccountsError, read_account
+from cluster.core.access.accounts import (
+    PREVIOUS_SECRET,
+    Account,
+    AccountsError,
+    read_account,
+)
 from cluster.core.access.needs import group_of
 from cluster.core.access.permission import Permission
 from cluster.core.access.policies import POLICIES_MAX, Resource, policy_row
@@ -73,7 +78,7 @@ def logged_row(row: Mapping[str, Any]) -> dict[str, Any]:
             "defaults, or split it"
         )
     given = {name: value for name, value in row.items() if value is not None}
-    for name in ("accessKey", "secretKey"):
+    for name in ("accessKey", "secretKey", PREVIOUS_SECRET):
         if not isinstance(given.get(name, ""), str):
             raise AccountsError(f"{name} is {type(given[name]).__name__}; put it in quotes")
     _check_sources(given.get("policies"))
@@ -81,6 +86,7 @@ def logged_row(row: Mapping[str, Any]) -> dict[str, Any]:
     for name, text, most in (
         ("accessKey", account.access_key, KEY_BYTES_MAX),
         ("secretKey", account.secret_key, SECRET_BYTES_MAX),
+        (PREVIOUS_SECRET, account.previous_secret or "", SECRET_BYTES_MAX),
     ):
         if len(text.encode()) > most:
             raise AccountsError(f"{name} has {len(text.encode())} bytes; {most} are the limit")
@@ -144,6 +150,7 @@ def _row_of(account: Account, given: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "accessKey": account.access_key,
         "secretKey": account.secret_key,
+        PREVIOUS_SECRET: account.previous_secret,
         "admin": account.admin or None,
         "sealed": "required" if account.sealed else None,
         "whiteRemoteAddress": str(given.get("whiteRemoteAddress", "")) or None,

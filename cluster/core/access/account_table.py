@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from cluster.core.access.account_rows import row_size
-from cluster.core.access.accounts import Account, AccountsError, read_account
+from cluster.core.access.accounts import PREVIOUS_SECRET, Account, AccountsError, read_account
 
 ACCOUNTS_MAX = 10_000
 TABLE_BYTES_MAX = 16 * 1024 * 1024
@@ -101,5 +101,6 @@ class AccountTable:
 
 
 def without_secret(row: Row) -> dict[str, Any]:
-    """The row as administrators are shown it."""
-    return {name: value for name, value in row.items() if name != "secretKey"}
+    """The row as administrators are shown it; `secrets`: how many count, where they are two."""
+    shown = {name: row[name] for name in row if name not in ("secretKey", PREVIOUS_SECRET)}
+    return {**shown, "secrets": 2} if PREVIOUS_SECRET in row else shown

@@ -4,6 +4,7 @@ globalWhiteRemoteAddresses: [10.0.0.*]
 accounts:
 - accessKey: orders-service            6 characters at least
   secretKey: 1f0c…                     8 characters at least (cluster/security/access_file.py)
+  previousSecretKey: 77ab…             counts as well, until it is taken away (ours)
   whiteRemoteAddress: 192.168.0.*      needs no signature from there
   sealed: optional                     optional | required: unsealed requests are refused (ours)
   admin: false
@@ -38,6 +39,7 @@ from cluster.core.topics import FORBIDDEN_TO_CLIENTS, SYSTEM_PREFIX
 from commitlog.advice import Advised
 
 KEY_LENGTH_MIN = 6  # of access key and secret, as in RocketMQ
+PREVIOUS_SECRET = "previousSecretKey"
 
 
 class AccountsError(Advised, ValueError):
@@ -63,6 +65,12 @@ class Account:
     enabled: bool = True
     policies: Policies = Policies()  # noqa: RUF009
     quota: Quota | None = None
+    previous_secret: str | None = None
+
+    def secrets(self) -> tuple[str, ...]:
+        """Those that it may sign with, the newest first."""
+        previous = self.previous_secret
+        return (self.secret_key,) if previous is None else (self.secret_key, previous)
 
     def may(self, topic: str, wanted: Permission, host: str = "") -> bool:
         """The broker's own topics hold messages of others, so no default and no pattern gives them.
@@ -150,6 +158,7 @@ _FIELDS = frozenset(
     {
         "accessKey",
         "secretKey",
+        PREVIOUS_SECRET,
         "whiteRemoteAddress",
         "admin",
         "sealed",
@@ -202,7 +211,20 @@ def read_account(row: Any, number: int = 1) -> Account:
         _enabled(row.get("status", "enable"), key),
         _policies(row.get("policies"), key),
         _quota(row, key),
+        _previous_secret(row, key),
     )
+
+
+def _previous_secret(row: Mapping[str, Any], key: str) -> str | None:
+    given = row.get(PREVIOUS_SECRET)
+    if given is None:
+        return None
+    if len(text := str(given)) < KEY_LENGTH_MIN:
+        raise AccountsError(
+            f"account {key!r}: {PREVIOUS_SECRET} has {len(text)} characters, at least "
+            f"{KEY_LENGTH_MIN} are wanted"
+        )
+    return text
 
 
 def _enabled(text: Any, key: str) -> bool:

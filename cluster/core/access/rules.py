@@ -119,7 +119,8 @@ def _check_signature(
     account: Account, code: int, ext: Mapping[str, str], body: bytes, version: int
 ) -> None:
     key, content = repr(account.access_key), signed_content(ext, body, version)
-    if not is_signature(ext.get(SIGNATURE, ""), content, account.secret_key):
+    given = ext.get(SIGNATURE, "")
+    if not any(is_signature(given, content, secret) for secret in account.secrets()):
         raise Denied(f"the signature of access key {key} is wrong; check the client's SecretKey")
     problem = broken(code, ext, len(body), content)
     if problem is not None:

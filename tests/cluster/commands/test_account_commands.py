@@ -100,6 +100,17 @@ async def test_accounts_are_made_altered_listed_imported_and_deleted(
         for verb in (["list"], ["delete", "the-chief", "--yes"], ["alter", "a-writer", "--admin"]):
             assert "admin accounts" in await said(1, "account", *verb, *as_writer)
 
+        new = ["account", "alter", "a-writer", "--new-secret", "-o", "json"]
+        (told_new,) = json.loads(await said(0, *new, "--keep-old", *as_chief))
+        assert told_new["changed"] == ["secretKey"]
+        assert len({told_new["secret"], row["secret"]}) == 2
+        listed = json.loads(await said(0, "account", "list", "-o", "json", *as_chief))
+        assert {one["account"]: one["secrets"] for one in listed}["a-writer"] == 2
+        assert "admin accounts" in await said(1, "account", "list", *as_writer), "it counts still"
+        await said(0, "account", "alter", "a-writer", "--end-old", *as_chief)
+        assert "signature" in await said(1, "account", "list", *as_writer)
+        writer.write_text(f"accessKey: a-writer\nsecretKey: {told_new['secret']}\n")
+
         told = await said(0, "account", "alter", "a-writer", "--disable", *as_chief)
         assert "status" in told
         assert "disabled" in await said(1, "account", "list", *as_writer)
@@ -155,6 +166,8 @@ async def test_wrong_uses_say_what_to_do_and_change_nothing(
     [
         (["alter", "the-chief"], USAGE, "--help"),
         (["alter", "the-chief", "--admin", "--save", "new.yml"], USAGE, "--new-secret"),
+        (["alter", "the-chief", "--keep-old"], USAGE, "--keep-old needs"),
+        (["alter", "the-chief", "--new-secret", "--keep-old", "--end-old"], USAGE, "exclude"),
         (["create", "the-chief", "--secret-file", "empty"], USAGE, "first line"),
         (["create", "the-chief", "--save", "empty"], FAILED, "another"),
         (["import", "no.yml"], USAGE, "no.yml is no accounts file"),

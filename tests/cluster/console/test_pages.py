@@ -198,6 +198,7 @@ ACCOUNT = {
     "sealed": "optional",
     "take_over": [],
     "policies": [],
+    "secrets": 1,
     "max_messages": None,
     "max_bytes": None,
     "max_connections": None,

@@ -77,4 +77,8 @@ def test_records_below_their_level_are_passed_over() -> None:
     assert (len(below.accounts), below.settings.values) == (0, {})
     state = applied(2, LevelRaised(1), accounts, LevelRaised(2), limited, settings)
     assert state.accounts.rows() == [{**row, "maxMessages": 7}]
+    two = AccountsChanged(({**row, "previousSecretKey": "drawn-before-that"},))
+    assert applied(3, LevelRaised(2), accounts, two).accounts.rows() == [row]
+    both = applied(3, LevelRaised(3), accounts, two).accounts.accounts["the-chief"].secrets()
+    assert both == ("drawn-for-a-test", "drawn-before-that")
     assert state.settings.values == {"reserved_hours": "48"}

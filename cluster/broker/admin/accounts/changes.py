@@ -11,7 +11,7 @@ leaders logged, so its own are all that can be on their way.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from cluster.broker.kernel.ports import LogPort
 from cluster.broker.kernel.write.level_mark import level_mark
@@ -20,13 +20,18 @@ from cluster.core.access.account_rows import logged_row
 from cluster.core.access.account_table import NO_ADMINISTRATOR
 from cluster.core.access.accounts import AccountsError, read_account
 from cluster.core.apply import AppliedState
-from cluster.core.feature_level import ACCOUNTS_LEVEL
+from cluster.core.feature_level import ACCOUNTS_LEVEL, QUOTAS_LEVEL, SECRETS_LEVEL
 from cluster.core.internal_topics import AccountsChanged, LevelRaised
 from cluster.core.leveled_tables import level_of_accounts
 from cluster.errors import InvalidRequest, ServiceNotAvailable
 from cluster.security.access_file import check_secret
 
 Row = Mapping[str, Any]
+_WHAT: Final = {
+    ACCOUNTS_LEVEL: "accounts in the log",
+    QUOTAS_LEVEL: "quotas of accounts",
+    SECRETS_LEVEL: "previous secrets of accounts",
+}
 Done = Callable[[Exception | None], None]
 
 
@@ -79,7 +84,7 @@ class AccountChanges:
         self._on_its_way = change
 
     def _mark(self, level: int) -> LevelRaised | None:
-        """The mark that the first account, or quota, of the log needs (R28). None: it is there."""
+        """The mark that these rows of accounts need (R28). None: it is there."""
         log = self._log
         is_first = not len(self._state.accounts)
         if is_first and log.driver.roster.levels() and not self._peers_prove:
@@ -87,8 +92,7 @@ class AccountChanges:
                 "accounts in a group of several nodes need broker.cluster_secret, the same on "
                 "each: without it everybody can say to be a node; set it and restart them"
             )
-        what = "quotas of accounts" if level > ACCOUNTS_LEVEL else "accounts in the log"
-        return level_mark(log, self._state, level, what)
+        return level_mark(log, self._state, level, _WHAT[level])
 
 
 def _may_be_chief(row: Row) -> bool:

@@ -3,7 +3,9 @@
 31018   {"create": [row, …], "alter": [row, …], "put": [row, …], "delete": ["access key", …]}
         rows as in plain_acl.yml (cluster/core/access/accounts.py); all of it or nothing
         create    refused where the account is there and is not just so
-        alter     the given fields of an account that is there; null takes a field away
+        alter     the given fields of an account that is there; null takes a field away. A new
+                  secretKey takes the previous one away, unless "keepSecret": true, by which the one
+                  until now counts as the previous one
         put       made, or made anew (an import)
         Bounded as every JSON body (cluster/protocol/json_body.py): 2,000,000 bytes, 20,000 values,
         1,000 rows a list.
@@ -24,6 +26,7 @@ from cluster.broker.kernel.net.request_bodies import json_object, json_rows
 from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
 from cluster.core.access.account_rows import without_scopes
 from cluster.core.access.account_table import ACCOUNTS_MAX, without_secret
+from cluster.core.access.accounts import PREVIOUS_SECRET
 from cluster.core.access.needs import ADMIN
 from cluster.errors import InvalidRequest, NotFound
 from cluster.protocol.account_headers import ListAccountsRequest
@@ -32,6 +35,7 @@ from cluster.protocol.frames import Frame
 
 _PARTS = frozenset({"create", "alter", "put", "delete"})
 WHAT = "a change of accounts"
+KEEP_SECRET = "keepSecret"
 ANSWER_BYTES_MAX = 8 * 1024 * 1024
 """Of one list; a frame that has twice as many is none."""
 
@@ -97,7 +101,19 @@ def _created(ports: AdminPorts, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _altered(ports: AdminPorts, row: dict[str, Any]) -> dict[str, Any]:
-    return {**existing_account(ports, str(row.get("accessKey"))), **row}
+    return merged(existing_account(ports, str(row.get("accessKey"))), row)
+
+
+def merged(found: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
+    """The account that is there, with the fields of an alteration. Raises InvalidRequest."""
+    changed = {**found, **row}
+    keep = changed.pop(KEEP_SECRET, False)
+    if not isinstance(keep, bool):
+        raise InvalidRequest(f"{KEEP_SECRET} is {str(keep)[:40]!r}; write true or false")
+    old = found["secretKey"]
+    if changed["secretKey"] != old:  # else it is the same request once more
+        changed[PREVIOUS_SECRET] = old if keep else row.get(PREVIOUS_SECRET)
+    return changed
 
 
 def joined(rows: Iterable[Mapping[str, Any]], advice: str) -> bytes:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import orjson
 
 from cluster.broker.admin.accounts.changes import account_row
-from cluster.broker.admin.accounts.requests import existing_account, joined
+from cluster.broker.admin.accounts.requests import existing_account, joined, merged
 from cluster.broker.admin.ports import AdminPorts
 from cluster.broker.kernel.net.request_bodies import json_object, json_rows
 from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
@@ -95,7 +95,7 @@ def create_user(ports: AdminPorts, call: Call, request: WithBody) -> None:
 
 def update_user(ports: AdminPorts, call: Call, request: WithBody) -> None:
     """3002: fields that are not given stay."""
-    row = {**existing_account(ports, request.name), **_user_row(request)}
+    row = merged(existing_account(ports, request.name), _user_row(request))
     ports.account_changes.change([row], (), call.done)
 
 
