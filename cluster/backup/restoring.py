@@ -53,11 +53,13 @@ class Until:
 @dataclass(frozen=True, slots=True)
 class Restored:
     """`entries`: of the backup, in each node; `last`: index of the last one; `last_ms`: the newest
-    store time of their messages, ms since 1970, 0 without any."""
+    store time of their messages, ms since 1970, 0 without any; `checksum`: the running one of the
+    whole log, with the new members at its end."""
 
     entries: int
     last: int
     last_ms: int
+    checksum: int
 
 
 Content = Callable[[Piece], bytes]
@@ -102,33 +104,46 @@ def restore(
     manifest: Manifest,
     nodes: Sequence[RaftConfig],
     until: Until,
-    now_ms: int,
+    now_ms: int | None,
     *,
+    voters: Sequence[str] = (),
     files: FileSystem = OS_FILES,
 ) -> Restored:
-    """Format the folders of `nodes`, all voters of one group, and fill their logs.
+    """Format the folders of `nodes` and fill their logs.
+
+    Args:
+        now_ms: stamp of the entry at the end; None: the newest store time that is restored, so that
+            several machines write the same one.
+        voters: of the new group; none given: `nodes` are all of them.
 
     Raises BackupError and its kinds, StoreLayoutError when a folder is in use, OSError.
     """
-    with _Nodes(manifest, nodes, files) as made:
+    with _Nodes(manifest, nodes, voters, files) as made:
         if manifest.beginning is not None:
             made.begin(manifest.beginning.start, state_of(place, manifest))
         last, newest_ms = int(manifest.anchor.id.index), 0
         for piece, data, before in chosen(place, manifest, until):
             made.add(verified(data, piece, before, manifest.log), piece.first)
             last, newest_ms = piece.last, max(newest_ms, piece.last_ms)
-        made.finish(now_ms)
-    return Restored(last - int(manifest.anchor.id.index), last, newest_ms)
+        checksum = made.finish(newest_ms if now_ms is None else now_ms)
+    return Restored(last - int(manifest.anchor.id.index), last, newest_ms, checksum)
 
 
 class _Nodes:
     """The open folders of all nodes; closed as failed when the work within ends with an error."""
 
-    def __init__(self, manifest: Manifest, nodes: Sequence[RaftConfig], files: FileSystem) -> None:
+    def __init__(
+        self,
+        manifest: Manifest,
+        nodes: Sequence[RaftConfig],
+        voters: Sequence[str],
+        files: FileSystem,
+    ) -> None:
         self._manifest, self._configs, self._files = manifest, nodes, files
         self._open: list[NodeStorage] = []
         self._unsynced = 0
-        self._voters = tuple(sorted(NodeId(raft.node_id) for raft in nodes))
+        names = voters or [raft.node_id for raft in nodes]
+        self._voters = tuple(sorted(map(NodeId, names)))
 
     def __enter__(self) -> _Nodes:
         try:
@@ -180,8 +195,11 @@ class _Nodes:
             sync(storage.log)
         self._unsynced = 0
 
-    def finish(self, now_ms: int) -> None:
-        """The new members as the last entry; all of it durable, and counted as committed."""
+    def finish(self, now_ms: int) -> int:
+        """The new members as the last entry; all of it durable, and counted as committed.
+
+        Returns the running checksum of the log.
+        """
         members = of_voters(self._voters)
         for raft, storage in zip(self._configs, self._open, strict=True):
             folder, log = Path(raft.data_dir), storage.log
@@ -194,3 +212,6 @@ class _Nodes:
         for storage in self._open:
             storage.log.save_commit(storage.log.last.index)
             raise_term(storage)
+        log = self._open[0].log
+        newest = log.read_range(log.last.index, log.last.index, 1)
+        return log.check_range(newest).tail_chain_crc

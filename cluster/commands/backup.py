@@ -1,4 +1,4 @@
-"""`dledger backup run / show / verify` and `dledger restore`."""
+"""`dledger backup run / show / verify`."""
 
 from __future__ import annotations
 
@@ -20,22 +20,23 @@ from cluster.backup.errors import BackupError
 from cluster.backup.manifest import Manifest
 from cluster.backup.node_log import NodeLog
 from cluster.backup.places import Place, place_of
-from cluster.backup.restoring import Until, restore
-from cluster.commands.errors import FAILED, NOT_THERE, USAGE, CommandError
-from cluster.commands.local import any_port_option, fitted_members, nodes_option, root_option
-from cluster.commands.moments import EXAMPLES, moment
+from cluster.broker.config import BrokerConfig
+from cluster.commands.backup_audit import audited
+from cluster.commands.connecting import Reach, address_option
+from cluster.commands.errors import FAILED, NOT_THERE, CommandError
+from cluster.commands.local import root_option
 from cluster.commands.output import emit, output_option
 from cluster.commands.registry import WholeHelpGroup
-from cluster.local import admin, plan, profile
+from cluster.local import admin, profile
 from cluster.local.launcher import LocalCluster
-from cluster.local.log_sizes import settings_for
-from cluster.local.node_files import data_folder, write_node_file
+from cluster.local.node_files import data_folder
 from cluster.local.profile import BROKER
-from cluster.settings.node import build_node, read_node
+from cluster.settings.node import NodeSettings, build_node, read_node
 from dledger.config import RaftConfig
 
 _TOLD_SECONDS = 2.0  # work that takes longer says how far it is
 _FIRST_GROUP = RaftConfig.__dataclass_fields__["group"].default
+_FIRST_BROKER = BrokerConfig.__dataclass_fields__["broker_name"].default
 _COLUMNS = ("group", "entries", "to_index", "to_time", "bytes", "added_entries", "added_bytes")
 
 place_argument = click.argument("place", metavar="PLACE")
@@ -75,32 +76,79 @@ class Replica:
     help="Go on until it is interrupted: a lost cluster costs so much at most, and the time of one"
     " round. A round that fails is told, and tried again with the next one.",
 )
+@address_option
 @output_option
-def run(place: str, root: Path, node: Path | None, every: float | None, output: str) -> None:
+def run(
+    place: str, root: Path, node: Path | None, every: float | None, address: Reach, output: str
+) -> None:
     """Copy to PLACE all that is committed now and is not there yet.
 
     A replica is read on the machine where its files are, a follower where there is one. All groups
-    of the local cluster, or that of one node.
+    of the local cluster, or that of one node. A cluster that runs has its beginning and its end in
+    the audit log; where there are accounts, give --account of an administrator for that.
     """
     target = place_of(place)
-    while True:  # with --every until it is interrupted, else once
-        began = time.monotonic()
-        try:
-            rows = [_run_one(found, target) for found in _replicas(root, node)]
-            emit(rows, output, _COLUMNS)
-        except (BackupError, OSError) as error:
-            if every is None or not getattr(error, "retriable", True):
-                raise
-            click.echo(f"not done, tried again in {every:g} s: {error}", err=True)
-        if every is None:
-            return
-        time.sleep(max(0.0, every - (time.monotonic() - began)))
+    reach, brokers = _running(root, node, address)
+    rounds = _Rounds()
+    with audited(reach, brokers, str(target), every, rounds.facts):
+        while True:  # with --every until it is interrupted, else once
+            began = time.monotonic()
+            try:
+                rows = [_run_one(found, target) for found in _replicas(root, node)]
+                emit(rows, output, _COLUMNS)
+                rounds.done(rows)
+            except (BackupError, OSError) as error:
+                if every is None or not getattr(error, "retriable", True):
+                    raise
+                click.echo(f"not done, tried again in {every:g} s: {error}", err=True)
+            if every is None:
+                return
+            time.sleep(max(0.0, every - (time.monotonic() - began)))
+
+
+class _Rounds:
+    """Entries and bytes that all rounds together have copied."""
+
+    def __init__(self) -> None:
+        self._count = self._entries = self._size = 0
+        self._to: dict[str, Any] = {}
+
+    def done(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        self._count += 1
+        self._entries += sum(row["added_entries"] for row in rows)
+        self._size += sum(row["added_bytes"] for row in rows)
+        self._to = {row["group"]: row["to_index"] for row in rows}
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "rounds": self._count,
+            "added_entries": self._entries,
+            "added_bytes": self._size,
+            "to_index": self._to,
+        }
+
+
+def _running(root: Path, node: Path | None, given: Reach) -> tuple[Reach, list[str]]:
+    """How the cluster is reached, and its broker names; none when it is stopped."""
+    if node is not None:
+        settings = build_node(read_node(node, os.environ, ()))
+        broker = settings.broker
+        own = broker.advertised or f"{broker.listen_host}:{broker.listen_port}"
+        names = [broker.broker_name] if _status_of(settings) is not None else []
+        return replace(given, address=own), names
+    cluster = LocalCluster(root) if profile.exists(root) else None
+    if cluster is None or not any(cluster.statuses().values()):
+        return given, []
+    first = str(cluster.profile.settings.get("broker.broker_name", _FIRST_BROKER))
+    return replace(given, address=cluster.nameserver), [
+        group or first for group in cluster.profile.groups()
+    ]
 
 
 def _run_one(replica: Replica, place: Place) -> dict[str, Any]:
     told = _Told(f"{replica.name}: entry", replica.committed)
-    done = back_up(replica.log, replica.committed, place, _now_ms, lambda now: told(now.mark))
-    return _row(done.manifest) | _added(done)
+    done = back_up(replica.log, replica.committed, place, now_ms, lambda now: told(now.mark))
+    return row_of(done.manifest) | _added(done)
 
 
 def _added(done: Added) -> dict[str, Any]:
@@ -163,21 +211,24 @@ def _replica(
 
 def _of_file(file: Path) -> Replica:
     settings = build_node(read_node(file, os.environ, ()))
-    status: dict[str, Any] | None = None
-    if settings.admin.listen is not None:
-        host, port = settings.admin.listen
-        try:
-            code, body = admin.get(f"{host}:{port}", "/api/v1/status", token=settings.admin.token)
-        except OSError:
-            code, body = 0, b""  # it is stopped; its files say how far it was
-        if code == 200:
-            status = json.loads(body)
-    found, _ = _replica(settings.raft.node_id, Path(settings.raft.data_dir), status)
+    found, _ = _replica(settings.raft.node_id, Path(settings.raft.data_dir), _status_of(settings))
     if found is None:
         raise CommandError(
             f"{settings.raft.data_dir} is not there; run this on the machine of the node", NOT_THERE
         )
     return found
+
+
+def _status_of(settings: NodeSettings) -> dict[str, Any] | None:
+    """The node's own words; None: it is stopped, and its files say how far it was."""
+    if settings.admin.listen is None:
+        return None
+    host, port = settings.admin.listen
+    try:
+        code, body = admin.get(f"{host}:{port}", "/api/v1/status", token=settings.admin.token)
+    except OSError:
+        return None
+    return dict(json.loads(body)) if code == 200 else None
 
 
 @backup.command("show")
@@ -186,7 +237,7 @@ def _of_file(file: Path) -> Replica:
 def show(place: str, output: str) -> None:
     """Show the entries, times and bytes that PLACE holds."""
     target = place_of(place)
-    emit([_row(found) for found in _manifests(target)], output, _COLUMNS[:5])
+    emit([row_of(found) for found in manifests_in(target)], output, _COLUMNS[:5])
 
 
 @backup.command("verify")
@@ -196,11 +247,11 @@ def verify(place: str, output: str) -> None:
     """Read all of PLACE and check every record in it. Exit code 1 when something is damaged."""
     target = place_of(place)
     rows, faults = [], list[str]()
-    for found in _manifests(target):
+    for found in manifests_in(target):
         told = _Told(f"{found.log.group}: part", len(found.pieces))
         checked = check(target, found, told)
         rows.append(
-            _row(found) | {"parts": checked.parts, "whole": "no" if checked.faults else "yes"}
+            row_of(found) | {"parts": checked.parts, "whole": "no" if checked.faults else "yes"}
         )
         faults += checked.faults
     emit(rows, output, ("group", "entries", "to_index", "to_time", "bytes", "parts", "whole"))
@@ -213,97 +264,7 @@ def verify(place: str, output: str) -> None:
         )
 
 
-@click.command("restore")
-@place_argument
-@root_option
-@nodes_option
-@any_port_option
-@click.option("--to-index", type=int, help="The last entry that is wanted.")
-@click.option(
-    "--to-time",
-    callback=moment,
-    metavar="TIME",
-    help=f"Nothing that was stored later: {EXAMPLES}.",
-)
-@click.option("--group", help="Of several groups in PLACE, this one only.")
-@click.option("--yes", is_flag=True, help="Do it; without this nothing is written.")
-@output_option
-def restore_(
-    place: str,
-    root: Path,
-    nodes: int,
-    any_port: bool,
-    to_index: int | None,
-    to_time: int | None,
-    group: str | None,
-    yes: bool,
-    output: str,
-) -> None:
-    """Make a new local cluster of the backup in PLACE, up to its end, an entry, or a moment.
-
-    Offsets, message ids and positions of consumers stay. Secrets, accounts and settings are in the
-    nodes' own files and not in a backup.
-    """
-    target = place_of(place)
-    found = [one for one in _manifests(target) if group in (None, one.log.group)]
-    if not found:
-        raise CommandError(
-            f"{target} has no group {group}; dledger backup show lists them", NOT_THERE
-        )
-    if to_index is not None and len(found) > 1:
-        raise CommandError("an index is one of a single group; name it with --group", USAGE)
-    until = Until(to_index, to_time)
-    if profile.exists(root):
-        raise CommandError(
-            f"{root} has a cluster already; give another --root, or dledger down --purge", USAGE
-        )
-    rows = [_row(one) for one in found]
-    if yes:
-        rows = _restored(target, found, until, root, nodes, any_port)
-    emit(rows, output, tuple(rows[0]))
-    if yes:
-        click.echo(f"next: dledger up --root {root}", err=True)
-    else:
-        click.echo("nothing was written; the same command with --yes does it", err=True)
-
-
-def _restored(
-    place: Place, found: Sequence[Manifest], until: Until, root: Path, nodes: int, any_port: bool
-) -> list[dict[str, Any]]:
-    sizes = {(one.log.data_file_size, one.log.index_file_size) for one in found}
-    if len(sizes) > 1:
-        raise CommandError(
-            "the groups have log files of different sizes; restore them one by one (--group)", USAGE
-        )
-    ((data_file_size, index_file_size),) = sizes
-    members = fitted_members(plan.plan(nodes, groups=len(found)), any_port)
-    cluster = LocalCluster.create(
-        root,
-        members,
-        settings_for(data_file_size) | {"raft.index_file_size": str(index_file_size)},
-    )
-    now_ms, rows = _now_ms(), []
-    for manifest, name in zip(found, cluster.profile.groups(), strict=True):
-        raft = [
-            build_node(read_node(write_node_file(root, cluster.profile, member), {})).raft
-            for member in cluster.profile.of_kind(BROKER)
-            if member.group == name
-        ]
-        done = restore(place, manifest, raft, until, now_ms)
-        rows.append(
-            {
-                "group": manifest.log.group,
-                "entries": done.entries,
-                "to_index": done.last,
-                "to_time": _time(done.last_ms),
-                "into": str(root),
-            }
-        )
-    profile.save(root, replace(cluster.profile, formatted=True))
-    return rows
-
-
-def _manifests(place: Place) -> list[Manifest]:
+def manifests_in(place: Place) -> list[Manifest]:
     """Of every group in the place, the first one first. Raises CommandError without any."""
     found = []
     for group in sorted(place.folders(), key=lambda name: (name != _FIRST_GROUP, name)):
@@ -318,19 +279,22 @@ def _manifests(place: Place) -> list[Manifest]:
     return found
 
 
-def _row(manifest: Manifest) -> dict[str, Any]:
+def row_of(manifest: Manifest) -> dict[str, Any]:
+    """A backup as the commands show it."""
     return {
         "group": manifest.log.group,
         "entries": manifest.mark - int(manifest.anchor.id.index),
         "to_index": manifest.mark,
-        "to_time": _time(manifest.last_ms),
+        "to_time": moment_text(manifest.last_ms),
         "bytes": manifest.size,
     }
 
 
-def _time(ms: int) -> str:
+def moment_text(ms: int) -> str:
+    """Milliseconds since 1970 as ISO 8601 in UTC; "-" for none."""
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds") if ms else "-"
 
 
-def _now_ms() -> int:
+def now_ms() -> int:
+    """The machine's time, in milliseconds since 1970."""
     return time.time_ns() // 1_000_000

@@ -67,7 +67,7 @@ COMMANDS: dict[str, Lazy] = {
     "import": Lazy("cluster.commands.move:import_", "A RocketMQ store becomes a local cluster."),
     "export": Lazy("cluster.commands.move:export", "A stopped node's store for RocketMQ."),
     "backup": Lazy("cluster.commands.backup:backup", "Copy a cluster's log while it runs."),
-    "restore": Lazy("cluster.commands.backup:restore_", "A backup becomes a new local cluster."),
+    "restore": Lazy("cluster.commands.restore:restore_", "A backup becomes a new cluster."),
     "tls": Lazy("cluster.commands.tls:tls", "Make and renew the certificates of a cluster."),
     "config": Lazy("cluster.commands.config:config", "Check and show settings and their origin."),
     "profile": Lazy(

@@ -1,0 +1,79 @@
+"""Entries of the audit log at the beginning and at the end of a backup.
+
+A backup is made all the same where the log takes no entry: it is for bad days, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shlex
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from typing import Any
+
+import click
+
+from cluster.client.admin.audit import record_action
+from cluster.commands.connecting import Reach, connected
+from cluster.commands.errors import CommandError
+from cluster.errors import ClusterError
+
+ANSWER_SECONDS_MAX = 10.0
+
+
+@contextlib.contextmanager
+def audited(
+    reach: Reach,
+    brokers: Sequence[str],
+    place: str,
+    every: float | None,
+    facts: Callable[[], Mapping[str, Any]],
+) -> Iterator[None]:
+    """Write an entry in front of the backup that runs within, and one behind, also when it fails.
+
+    Args:
+        brokers: the broker names that run and are copied.
+        facts: asked at the end for what was copied.
+    """
+    words = () if every is None else ("--every", f"{every:g}")
+    command = shlex.join(["dledger", "backup", "run", place, *words])
+
+    def told(verb: str, details: Mapping[str, Any]) -> None:
+        if brokers:
+            _tell(_recorded(reach, brokers, verb, f"backup {place}", command, details))
+
+    told("backup begin", {})
+    try:
+        yield
+    except BaseException as error:
+        why = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
+        told("backup end", {**facts(), "ended_by": why or type(error).__name__})
+        raise
+    told("backup end", facts())
+
+
+def _tell(recording: Coroutine[Any, Any, str]) -> None:
+    try:
+        unsaid = asyncio.run(recording)
+    except (ClusterError, CommandError, OSError, TimeoutError) as error:
+        unsaid = f"the audit log has no entry of this: {str(error) or 'no answer came'}"
+    if unsaid:
+        click.echo(unsaid, err=True)
+
+
+async def _recorded(
+    reach: Reach,
+    brokers: Sequence[str],
+    verb: str,
+    target: str,
+    command: str,
+    details: Mapping[str, Any],
+) -> str:
+    async with asyncio.timeout(ANSWER_SECONDS_MAX), connected(reach) as client:
+        for broker in brokers:
+            unsaid = await record_action(
+                client.instance, verb, target, command, details, broker=broker
+            )
+            if unsaid:
+                return unsaid
+    return ""

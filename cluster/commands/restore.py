@@ -1,0 +1,149 @@
+"""`dledger restore`: a backup becomes a new local cluster, or one node of several machines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cluster.backup.manifest import Manifest
+from cluster.backup.places import Place, place_of
+from cluster.backup.restoring import Restored, Until, restore
+from cluster.commands.backup import manifests_in, moment_text, now_ms, place_argument, row_of
+from cluster.commands.errors import NOT_THERE, USAGE, CommandError
+from cluster.commands.local import any_port_option, fitted_members, nodes_option, root_option
+from cluster.commands.moments import EXAMPLES, moment
+from cluster.commands.output import emit, output_option
+from cluster.local import plan, profile
+from cluster.local.launcher import LocalCluster
+from cluster.local.log_sizes import settings_for
+from cluster.local.node_files import write_node_file
+from cluster.local.profile import BROKER
+from cluster.settings.node import build_node, read_node
+
+
+@click.command("restore")
+@place_argument
+@root_option
+@nodes_option
+@any_port_option
+@click.option("--to-index", type=int, help="The last entry that is wanted.")
+@click.option(
+    "--to-time",
+    callback=moment,
+    metavar="TIME",
+    help=f"Nothing that was stored later: {EXAMPLES}.",
+)
+@click.option("--group", help="Of several groups in PLACE, this one only.")
+@click.option(
+    "--node",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Make the folder of this node alone (dledger node init --no-format), instead of a local"
+    " cluster; the same on the machine of each member.",
+)
+@click.option("--yes", is_flag=True, help="Do it; without this nothing is written.")
+@output_option
+def restore_(
+    place: str,
+    root: Path,
+    nodes: int,
+    any_port: bool,
+    to_index: int | None,
+    to_time: int | None,
+    group: str | None,
+    node: Path | None,
+    yes: bool,
+    output: str,
+) -> None:
+    """Make a new local cluster of the backup in PLACE, up to its end, an entry, or a moment.
+
+    Offsets, message ids and positions of consumers stay. Secrets, accounts and settings are in the
+    nodes' own files and not in a backup.
+    """
+    target = place_of(place)
+    found = [one for one in manifests_in(target) if group in (None, one.log.group)]
+    if not found:
+        raise CommandError(
+            f"{target} has no group {group}; dledger backup show lists them", NOT_THERE
+        )
+    if to_index is not None and len(found) > 1:
+        raise CommandError("an index is one of a single group; name it with --group", USAGE)
+    until = Until(to_index, to_time)
+    following = f"dledger up --root {root}"
+    if node is not None:
+        following = f"the same on each other machine, then dledger node run {node}"
+    elif profile.exists(root):
+        raise CommandError(
+            f"{root} has a cluster already; give another --root, or dledger down --purge", USAGE
+        )
+    rows = [row_of(one) for one in found]
+    if yes and node is not None:
+        rows = [_restored_node(target, found, until, node)]
+    elif yes:
+        rows = _restored(target, found, until, root, nodes, any_port)
+    emit(rows, output, tuple(rows[0]))
+    if yes:
+        click.echo(f"next: {following}", err=True)
+    else:
+        click.echo("nothing was written; the same command with --yes does it", err=True)
+
+
+def _restored_node(
+    place: Place, found: Sequence[Manifest], until: Until, file: Path
+) -> dict[str, Any]:
+    """One replica of the group with the members of FILE; each machine makes the same log."""
+    if len(found) > 1:
+        raise CommandError(f"{place} has several groups; name one with --group", USAGE)
+    (manifest,) = found
+    raft = build_node(read_node(file, {})).raft
+    if len(raft.peers) > 1 and until.index is None:
+        raise CommandError(
+            "each machine must restore the same entries, also when the backup grows meanwhile; "
+            f"give --to-index, of the whole backup {manifest.mark}, the same one everywhere",
+            USAGE,
+        )
+    done = restore(place, manifest, [raft], until, None, voters=[*raft.peers])
+    return _restored_row(manifest, done, Path(raft.data_dir))
+
+
+def _restored_row(manifest: Manifest, done: Restored, into: Path) -> dict[str, Any]:
+    return {
+        "group": manifest.log.group,
+        "entries": done.entries,
+        "to_index": done.last,
+        "to_time": moment_text(done.last_ms),
+        "checksum": f"{done.checksum:08x}",
+        "into": str(into),
+    }
+
+
+def _restored(
+    place: Place, found: Sequence[Manifest], until: Until, root: Path, nodes: int, any_port: bool
+) -> list[dict[str, Any]]:
+    sizes = {(one.log.data_file_size, one.log.index_file_size) for one in found}
+    if len(sizes) > 1:
+        raise CommandError(
+            "the groups have log files of different sizes; restore them one by one (--group)", USAGE
+        )
+    ((data_file_size, index_file_size),) = sizes
+    members = fitted_members(plan.plan(nodes, groups=len(found)), any_port)
+    cluster = LocalCluster.create(
+        root,
+        members,
+        settings_for(data_file_size) | {"raft.index_file_size": str(index_file_size)},
+    )
+    at_ms, rows = now_ms(), []
+    for manifest, name in zip(found, cluster.profile.groups(), strict=True):
+        raft = [
+            build_node(read_node(write_node_file(root, cluster.profile, member), {})).raft
+            for member in cluster.profile.of_kind(BROKER)
+            if member.group == name
+        ]
+        done = restore(place, manifest, raft, until, at_ms)
+        rows.append(_restored_row(manifest, done, root))
+    profile.save(root, replace(cluster.profile, formatted=True))
+    return rows
