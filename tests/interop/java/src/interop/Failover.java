@@ -27,7 +27,7 @@ import org.apache.rocketmq.remoting.RPCHook;
  * A producer and a push consumer with default settings, while somebody kills leaders.
  *
  * <pre>
- * java [-Dacl.key=… -Dacl.secret=…] interop.Failover NAMESERVER TOPIC SENDS_PER_SECOND
+ * java [-Dacl.key=… -Dacl.secret=…] [-Dsend.timeout=MS] interop.Failover NAMESERVER TOPIC SENDS_PER_SECOND
  *   stdin:  mark   one line {"sent":n,"acked":n,"failed":n,"received":n}
  *           stop   the last line, with everything; the program ends
  * </pre>
@@ -50,7 +50,9 @@ public final class Failover {
     private Failover(String nameserver, String topic) throws Exception {
         fixture = new Fixture(nameserver, topic);
         RPCHook account = Security.account();
-        producer = fixture.started(new DefaultMQProducer(fixture.group("P"), account));
+        DefaultMQProducer made = new DefaultMQProducer(fixture.group("P"), account);
+        made.setSendMsgTimeout(Integer.getInteger("send.timeout", made.getSendMsgTimeout()));
+        producer = fixture.started(made);
         DefaultMQPushConsumer consumer = fixture.pushConsumer("C", account);
         consumer.subscribe(topic, "*");
         consumer.setConsumeThreadMin(1);
@@ -118,10 +120,21 @@ public final class Failover {
         return facts;
     }
 
+    /** Ends the program where the clients cannot start: threads of theirs would keep it. */
+    private static Failover started(String nameserver, String topic) {
+        try {
+            return new Failover(nameserver, topic);
+        } catch (Exception error) {
+            error.printStackTrace();
+            Runtime.getRuntime().halt(1);
+            throw new IllegalStateException(error);
+        }
+    }
+
     public static void main(String[] arguments) throws Exception {
         PrintStream answers = new PrintStream(new FileOutputStream(FileDescriptor.out), true, "UTF-8");
         System.setOut(System.err);
-        Failover run = new Failover(arguments[0], arguments[1]);
+        Failover run = started(arguments[0], arguments[1]);
         ScheduledExecutorService clock = Executors.newScheduledThreadPool(1);
         java.util.concurrent.ExecutorService senders = Executors.newFixedThreadPool(SENDERS);
         long pause = 1_000_000_000L / Long.parseLong(arguments[2]);
