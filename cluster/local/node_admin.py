@@ -57,7 +57,9 @@ class NodeAdmin:
         self._registry = CollectorRegistry()
         self._registry.register(StatusCollector(self.status, lambda: self._group_lags().lags))
         owned = self._node.parts.owned
-        console = Console(Source(self._connect, self.status, self._settings), self._tokens())
+        runs = self._config.chaos_runs
+        source = Source(self._connect, self.status, self._settings, runs)
+        console = Console(source, self._tokens())
         self._server = AdminServer(self, *self._config.listen, owned=owned, pages=console)
         await self._server.start()
 

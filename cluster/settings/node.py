@@ -45,6 +45,8 @@ class AdminConfig:
     #: A replica is ready when it lags its leader by at most this many entries. More: a node counts
     #: as ready sooner after a restart. Less: it flickers under load.
     ready_lag_max: int = 10_000
+    #: A folder of chaos runs on this node's disk: the console lists them, with their reports.
+    chaos_runs: Path | None = None
 
     def tokens(self) -> dict[str, str]:
         """Setting → token, of those that are set."""

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from cluster.console.api import auditing, configuration, dead_letters, resending, waiting
+from cluster.console.api import (
+    auditing,
+    chaos_runs,
+    configuration,
+    dead_letters,
+    resending,
+    waiting,
+)
 from cluster.console.api.paging import CURSOR, FILTER, limit
 from cluster.console.api.parameters import FROM, GROUP_PATH, TO, TOPIC
 from cluster.console.api.roles import Role
@@ -92,6 +99,27 @@ OPERATING: tuple[Route, ...] = (
             limit(),
             CURSOR,
         ),
+    ),
+    Route(
+        method="GET",
+        path="/api/v1/chaos-runs",
+        role=Role.VIEWER,
+        summary="Finished chaos runs in the folder of admin.chaos_runs, the newest first.",
+        answer="ChaosRunPage",
+        handler=chaos_runs.list_chaos_runs,
+        parameters=(limit(), CURSOR),
+    ),
+    Route(
+        method="GET",
+        path="/api/v1/chaos-runs/{run}/report",
+        role=Role.VIEWER,
+        summary="The report of one chaos run: a whole HTML page, as text.",
+        answer="ChaosReport",
+        handler=chaos_runs.chaos_report,
+        parameters=(
+            Parameter("run", "give the name of a run of the list", place="path", required=True),
+        ),
+        statuses=(404, 413),
     ),
     Route(
         method="POST",

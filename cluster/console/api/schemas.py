@@ -206,6 +206,23 @@ SCHEMAS: Schemas = {
         },
     ),
     "LeftOut": _object(broker="text", why="text"),
+    "ChaosRunPage": _object(
+        folder="text?", runs="[ChaosRun]", total="int", cursor="text?", command="text"
+    ),
+    "ChaosRun": _object(
+        run="text",
+        at_ms="int",
+        verdict="text",
+        has_report="bool",
+        **{
+            name: "int?"
+            for name in (
+                *("acked", "lost", "doubled", "violations"),
+                *("seed", "faults", "took_effect"),
+            )
+        },
+    ),
+    "ChaosReport": _object(run="text", html="text"),
     "AccountPage": _object(
         accounts="[Account]",
         total="int",

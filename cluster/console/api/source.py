@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 from cluster.client import Client
@@ -33,6 +34,7 @@ class Source:
     Attributes:
         node_status: the node's own snapshot, as /api/v1/status shows it.
         settings: the node's own: rows of key, value and origin, secrets masked.
+        chaos_runs: the folder on this node's disk whose chaos runs are shown, if any.
         tails: live tails that are open.
     """
 
@@ -41,12 +43,14 @@ class Source:
         connect: Callable[[], Client],
         node_status: Callable[[], Mapping[str, Any]],
         settings: Sequence[Mapping[str, object]] = (),
+        chaos_runs: Path | None = None,
     ) -> None:
         """`connect` makes the client when the first request comes."""
         self._connect = connect
         self._client: Client | None = None
         self.node_status = node_status
         self.settings = settings
+        self.chaos_runs = chaos_runs
         self.tails = 0
 
     @property

@@ -71,7 +71,7 @@ def make_world(tmp_path: Path, new_address: Callable[[], str]) -> MakeWorld:
 
     @asynccontextmanager
     async def make(
-        *, tokens: bool = False, nodes: int = 1, **settings: Any
+        *, tokens: bool = False, nodes: int = 1, chaos_runs: Path | None = None, **settings: Any
     ) -> AsyncIterator[World]:
         account = tmp_path / "account"
         account.write_text("accessKey: console\nsecretKey: of-console\n")
@@ -79,7 +79,9 @@ def make_world(tmp_path: Path, new_address: Callable[[], str]) -> MakeWorld:
         own |= {"viewer_token": TOKENS["viewer"]}
         hosts = [new_address() for _ in range(nodes)]
         admin = AdminConfig(
-            listen=(hosts[0], ADMIN_PORT), **({**own, "account_file": account} if tokens else {})
+            listen=(hosts[0], ADMIN_PORT),
+            chaos_runs=chaos_runs,
+            **({**own, "account_file": account} if tokens else {}),
         )
         admin.validate()
         async with NameServer(new_address(), 9876, warm_up_seconds=0.0) as server:

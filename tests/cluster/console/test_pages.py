@@ -26,6 +26,7 @@ from tests.waiting import limit
 
 from .conftest import MakeWorld, World
 from .shapes import check
+from .test_chaos_runs import PASSED, make_run
 
 pytestmark = pytest.mark.timeout(1200)  # the first may have to install the browser
 
@@ -48,6 +49,7 @@ PAGES = {
     "settings": "Settings of",
     "accounts": "No account is asked for",
     "audit": "topic orders",
+    "chaos": "of 3",
     "trace": "Follow",
 }
 #: A line for each rule of WCAG 2.1, A and AA, that the page breaks.
@@ -120,10 +122,12 @@ async def keep_picture(tab: Tab, name: str, width: int, dark: bool) -> None:
 
 
 async def test_every_page_is_free_of_errors_and_accessible(
-    make_world: MakeWorld, tab: Tab, parts: tuple[str, str]
+    make_world: MakeWorld, tab: Tab, parts: tuple[str, str], tmp_path: Path
 ) -> None:
     wrong = {}
-    async with make_world() as world:
+    make_run(tmp_path / "runs", "20261127-040000-smoke-7", 1_795_752_000, PASSED, "report")
+    make_run(tmp_path / "runs", "20261127-030000-smoke-8", 1_795_748_400, {"verdict": "invalid"})
+    async with make_world(chaos_runs=tmp_path / "runs") as world:
         await fill(world)
         for number, (page, wanted) in enumerate(PAGES.items()):
             dark, width = bool(number % 2), NARROW if number % 4 < 2 else WIDE
@@ -131,6 +135,22 @@ async def test_every_page_is_free_of_errors_and_accessible(
             if found:
                 wrong[f"{page} {width} {'dark' if dark else 'light'}"] = found
     assert wrong == {}
+
+
+async def test_the_report_of_a_chaos_run_becomes_a_file(
+    make_world: MakeWorld, tab: Tab, parts: tuple[str, str], tmp_path: Path
+) -> None:
+    """On a phone, too; the console's own page runs nothing of it."""
+    runs, named = tmp_path / "runs", "20261127-040000-smoke-7"
+    async with make_world(chaos_runs=runs) as world:
+        runs.mkdir()
+        assert await look(tab, world.base, "chaos", "No run is", NARROW, True, parts[1]) == {}
+        make_run(runs, named, 1_795_752_000, PASSED, "<script>document.title='run'</script>")
+        assert await look(tab, world.base, "chaos", "2 of 3", NARROW, False, parts[1]) == {}
+        await tab.evaluate("document.querySelector('td button').click()")
+        await tab.until(f"document.body.textContent.includes('in the file {named}.html')")
+        assert await tab.evaluate("document.title") == "Chaos runs · dledger"
+        assert tab.errors == []
 
 
 async def test_what_is_wrong_with_a_page_is_told(tab: Tab, parts: tuple[str, str]) -> None:
