@@ -14,8 +14,6 @@ from typing import NamedTuple, cast
 
 import click
 
-from cluster.extras import missing_command
-
 COMMANDS_GROUP = "dledger.commands"
 BENCHES_GROUP = "dledger.benches"
 HELP_MAX = 200  # characters of a command's first sentence in the list of its group: three lines
@@ -135,8 +133,11 @@ class LazyGroup(WholeHelpGroup):
             self._load_plug_ins()
         if cmd_name not in self._lazy:
             found = super().get_command(ctx, cmd_name)
-            if found is None and self._whole and (missing := missing_command(cmd_name)) is not None:
-                raise missing
+            if found is None and self._whole:
+                from cluster.extras import missing_command  # not for every `dledger --help`
+
+                if (missing := missing_command(cmd_name)) is not None:
+                    raise missing
             return found
         module, _, attribute = self._lazy[cmd_name].target.partition(":")
         return cast(click.Command, getattr(importlib.import_module(module), attribute))
