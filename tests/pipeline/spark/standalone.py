@@ -16,6 +16,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +38,7 @@ QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 PIP_BY_UV = """#!/bin/sh
 [ "$1 $3" = "--python install" ] || {{ echo "pip of the tests: $*" >&2; exit 2; }}
 python=$2; shift 3
-install="{uv} pip install -q --python $python -c {constraints} {refresh}"
+install="{uv} pip install -q --python $python -c {constraints}"
 $install --offline "$@" 2>/dev/null || exec $install "$@"
 """
 
@@ -65,6 +66,8 @@ class Deployment:
         self.folder = folder
         self._bin = folder / "bin"
         self._wheel: Path | None = None
+        # uv would take what it unpacked from a folder of the same path before.
+        self._wheels = folder / f"wheels-{time.time_ns()}"
 
     def environment(self, more: Mapping[str, str]) -> dict[str, str]:
         """That of this process without its Python and Spark; uv keeps its cache."""
@@ -73,7 +76,7 @@ class Deployment:
         theirs = [part for part in kept["PATH"].split(os.pathsep) if str(ROOT) not in part]
         python = str(Path(sys.executable).resolve().parent)  # not that of an environment
         path = os.pathsep.join((str(self._bin), python, *theirs))
-        wheels = {name: str(self.folder) for name in ("PIP_FIND_LINKS", "UV_FIND_LINKS")}
+        wheels = {name: str(self._wheels) for name in ("PIP_FIND_LINKS", "UV_FIND_LINKS")}
         return {**kept, **wheels, "PATH": path, "JAVA_TOOL_OPTIONS": QUICK_JAVA, **more}
 
     def run(self, title: str, more: Mapping[str, str], *words: str, cwd: Path | None = None) -> str:
@@ -121,8 +124,8 @@ class Deployment:
         """The wheel of dledger, built from the checkout as it is, with those that it needs."""
         if self._wheel is None:
             self._bin.mkdir(exist_ok=True)
-            uv = (UV, "build", "-q", "--wheel", "-o", str(self.folder))
-            pip = (sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(self.folder))
+            uv = (UV, "build", "-q", "--wheel", "-o", str(self._wheels))
+            pip = (sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(self._wheels))
             has_uv = Path(UV).exists()
             for source in (ROOT, *(ROOT / name for name in OURS)):
                 build = (*(uv if has_uv else pip), str(source))
@@ -130,7 +133,7 @@ class Deployment:
                 assert done.returncode == 0, done.stderr
             if has_uv:
                 self._stand_in_for_pip()
-            (self._wheel,) = self.folder.glob("dledger-*.whl")
+            (self._wheel,) = self._wheels.glob("dledger-*.whl")
         return self._wheel
 
     def _stand_in_for_pip(self) -> None:
@@ -142,10 +145,8 @@ class Deployment:
         )
         done = subprocess.run(words, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
-        # uv would take what it unpacked from a folder of the same path before.
-        refresh = " ".join(f"--refresh-package dledger-{name}" for name in OURS)
         pip = self._bin / "pip"
-        pip.write_text(PIP_BY_UV.format(uv=UV, constraints=constraints, refresh=refresh))
+        pip.write_text(PIP_BY_UV.format(uv=UV, constraints=constraints))
         pip.chmod(0o755)
 
 
