@@ -24,7 +24,7 @@ from typing import Any
 from chaos.live import failpoint_names as names
 from chaos.live.failpoint_names import NAMES, folder_of, place_of
 from cluster.local import endings
-from commitlog.files.content import Content
+from commitlog.files.content import Content, joined
 from commitlog.files.system import Buffer, OsFile, OsFileSystem
 from dledger.runtime.transport import Transport
 
@@ -133,7 +133,7 @@ def _patch_names(point: Failpoint) -> None:
         with point.around(action):
             if not action.startswith(".") and point.at(action, "torn"):
                 aside = (staging or path.parent) / f"{path.name}.tmp"
-                whole = data if isinstance(data, bytes) else b"".join(data)
+                whole = joined(data)
                 aside.write_bytes(whole[: max(1, len(whole) // 2)])
                 point.die()
             write_atomic(self, path, data, staging=staging)

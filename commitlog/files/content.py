@@ -12,9 +12,19 @@ SETTLE_BYTES = 4 << 20
 Content = bytes | Sequence[Part]
 
 
+def content_parts(content: Content) -> Sequence[Part]:
+    """Its parts in order; bytes are one."""
+    return [content] if isinstance(content, bytes) else content
+
+
+def joined(content: Content) -> bytes:
+    """All of it in one piece; copies the parts."""
+    return content if isinstance(content, bytes) else b"".join(content)
+
+
 def size_of(content: Content) -> int:
     """Bytes of all parts together."""
-    return len(content) if isinstance(content, bytes) else sum(map(len, content))
+    return sum(map(len, content_parts(content)))
 
 
 class Written(Protocol):
@@ -43,7 +53,7 @@ def write_parts(
     that other syncs of the same disk never wait for all of a large file.
     """
     at = settled = 0
-    for part in [content] if isinstance(content, bytes) else content:
+    for part in content_parts(content):
         for begin in range(0, len(part), SETTLE_BYTES):
             piece = part if len(part) <= SETTLE_BYTES else memoryview(part)[begin:][:SETTLE_BYTES]
             if at - settled >= SETTLE_BYTES:  # before more: the writer syncs the end itself

@@ -14,7 +14,8 @@ class PacedSync:
 
     A log's sync waits for what the disk has in its queue. Written as fast as it goes, a file of a
     GiB fills that queue for seconds. With a rest behind each piece, two fifths of the disk's time
-    go into the file at most.
+    go into the file; more of it where a piece takes so long that its rest is cut off, because a
+    disk that is so slow would never come to the file's end.
     """
 
     def __init__(

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from commitlog.errors import StoreDamaged
-from commitlog.files.content import Content
+from commitlog.files.content import Content, content_parts
 from commitlog.files.system import Buffer, File, FileSystem
 from commitlog.records.checksum import crc32
 from dledger.log.log_start import LogStart
@@ -96,7 +96,7 @@ class SnapshotFolder:
 
     def save(self, start: LogStart, state: Content) -> None:
         """Durable when this returns. `state`: whole, or parts in order. Raises OSError."""
-        parts = [state] if isinstance(state, bytes) else state
+        parts = content_parts(state)
         self._proven.pop(start.position, None)
         self._write(_name(start.position), snapshot_of(start, parts), 0, parts)
 

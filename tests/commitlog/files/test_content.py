@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from commitlog.files.content import SETTLE_BYTES, size_of, write_parts
+from commitlog.files.content import SETTLE_BYTES, joined, size_of, write_parts
 from commitlog.files.paced_sync import REST_SECONDS_MAX, PacedSync
 
 SIZES = (0, 1, SETTLE_BYTES - 1, SETTLE_BYTES, SETTLE_BYTES + 1, 3 * SETTLE_BYTES + 5)
@@ -32,6 +32,7 @@ def test_parts_are_written_whole_and_never_more_than_a_piece_unsynced(
     write_parts(pwrite, parts, settle)
     assert written == b"".join(parts)
     assert size_of(parts) == len(written) == size_of(bytes(written))
+    assert joined(parts) == joined(bytes(written)) == written
 
 
 @pytest.mark.parametrize(("took", "rested"), [(0.0, 0.0), (0.01, 0.015), (2.0, REST_SECONDS_MAX)])

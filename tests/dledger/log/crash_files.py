@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-from commitlog.files.content import Content
+from commitlog.files.content import Content, joined
 from commitlog.files.disk_usage import DiskUsage
 from commitlog.files.system import Buffer, Lock
 
@@ -234,9 +234,7 @@ class CrashDisk:
         if path not in self.names:
             self._find_room()
         self._step()
-        self.names[path] = self.kept_names[path] = Inode(
-            b"".join([data] if isinstance(data, bytes) else data)
-        )
+        self.names[path] = self.kept_names[path] = Inode(joined(data))
 
     def read(self, path: Path) -> bytes:
         self.reads.spend()
