@@ -102,7 +102,7 @@ def _stamp(
 ) -> tuple[bytearray, int]:
     """`stamp_entries`, record by record; `places`: size of each body and position of its record."""
     slots = bytearray(SLOT.size * len(places))
-    term, index = first
+    term, index = first.term, int(first.index)  # no call of a type for each record
     pack_header, pack_chain, pack_slot = HEADER.pack_into, CHAIN_INPUT.pack, SLOT.pack_into
     pack_stamp, slot_at, body_crc = _STAMP.pack_into, 0, 0
     with memoryview(data) as view:
@@ -123,7 +123,7 @@ def _stamp(
             )  # fmt: skip
             pack_slot(slots, slot_at, MAGIC_ENTRY, position, size, index, term)
             slot_at += 32
-            index = Index(index + 1)
+            index += 1
     return slots, chain_crc
 
 

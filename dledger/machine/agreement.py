@@ -60,15 +60,16 @@ class Agreement:
         if not every:
             return
         own: bytearray | None = None
-        at = -1
+        begin = end = 0  # of the window that `own` is of
         for index, result in results:
-            window = index // every
-            if window != at:
+            if not begin <= index < end:
+                window = index // every
                 if window != self._current:
                     self._next(window, leads=leads)
-                own, at = self._windows[window].own, window
+                own = self._windows[window].own
+                begin, end = window * every, (window + 1) * every
             if own is not None:
-                own += pack(index % every, crc32(result))
+                own += pack(index - begin, crc32(result))
 
     def _next(self, window: int, *, leads: bool) -> None:
         before, self._current = self._current, window

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import groupby
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from commitlog.files.system import Buffer
@@ -26,6 +27,8 @@ C = TypeVar("C")
 R = TypeVar("R")
 
 _DONE, _REFUSED = b"\0", b"\1"
+# Members of enumerations as constants: finding one in its class costs more than comparing it.
+_APPLY, _OPEN, _COMMAND = Verdict.APPLY, int(Kind.OPEN), int(Kind.COMMAND)
 #: Space for results is looked for before each entry whose index this divides: with results of a MiB
 #: at most, so many MiB more than allowed are kept at times.
 ROOM_EVERY = 64
@@ -94,16 +97,16 @@ class Applier(Generic[C, R]):
             if time_ms != self._looked_ms:
                 self._time_ms = self._looked_ms = time_ms
                 self.sessions.expire(time_ms)
-            if kind == Kind.OPEN:
+            if kind == _OPEN:
                 self._flush(leads)
                 self.sessions.open(index, time_ms)
                 self._looked_ms = -1
                 self._told(Told(kind, 0, sequence, index))
                 continue
             verdict = admit(session, sequence, lowest, time_ms)
-            if verdict is Verdict.APPLY:
+            if verdict is _APPLY:
                 data = bytes(body[HEAD_SIZE:])
-                if kind == Kind.COMMAND:
+                if kind == _COMMAND:
                     self._batch.append((index, term, time_ms, session, sequence, data))
                 else:
                     self._flush(leads)
@@ -136,72 +139,87 @@ class Applier(Generic[C, R]):
         if not batch:
             return
         self._batch = []
-        encode, size_max = self.machine.encode_result, self.machine.result_bytes_max
-        noted: list[tuple[int, bytes]] = []
-        kept: list[tuple[int, bytes]] = []
-        told: list[tuple[int, object]] = []
-        ends: list[tuple[int, list[tuple[int, bytes]], list[tuple[int, object]]]] = []
-        last = -1
-        for (index, _, _, session, sequence, _), result in zip(
-            batch, self._results(batch), strict=True
-        ):
-            found: object = result
-            if isinstance(result, CommandRefused):
-                data = _REFUSED + result.happened.encode()
-            else:
-                try:
-                    data = _DONE + encode(result)
-                except Exception as error:  # by the user's code, or of a type that has no JSON
-                    raise StateMachineFailed(
-                        index, f"the result {result!r} has no bytes: {_say(error)}"
-                    ) from error
-            noted.append((index, data))
+        results = self._results(batch)
+        noted = self._encoded(batch, results)
+        indexes, _, _, sessions, sequences, _ = zip(*batch, strict=True)
+        kept, told = self._bounded(noted, results)
+        begin = 0
+        for session, run in groupby(sessions):
+            end = begin + len(list(run))
+            own = sequences[begin:end]
+            self.sessions.keep(session, list(zip(own, kept[begin:end], strict=True)))
+            self._applied(session, list(zip(own, told[begin:end], strict=True)))
+            begin = end
+        # last: what is published needs a free place
+        self._agreement.note(zip(indexes, noted, strict=True), leads=leads)
+
+    def _encoded(
+        self, batch: Sequence[_Admitted], results: Sequence[R | CommandRefused]
+    ) -> list[bytes]:
+        encode = self.machine.encode_result
+        encoded: list[bytes] = []
+        try:
+            for result in results:
+                if isinstance(result, CommandRefused):
+                    encoded.append(_REFUSED + result.happened.encode())
+                else:
+                    encoded.append(_DONE + encode(result))
+        except Exception as error:  # by the user's code, or of a type that has no JSON
+            at = len(encoded)
+            raise StateMachineFailed(
+                batch[at][0], f"the result {results[at]!r} has no bytes: {_say(error)}"
+            ) from error
+        return encoded
+
+    def _bounded(
+        self, encoded: list[bytes], results: Sequence[object]
+    ) -> tuple[Sequence[bytes], Sequence[object]]:
+        """What is kept and what is told of results, of which some may be too large."""
+        size_max = self.machine.result_bytes_max
+        if max(map(len, encoded)) <= size_max:
+            return encoded, results
+        kept, told = list(encoded), list(results)
+        for at, data in enumerate(encoded):
             if len(data) > size_max:
-                found = _not_kept(f"has {len(data)} bytes and {size_max} are allowed")
-                data = NOT_KEPT
-            if session != last:
-                kept, told, last = [], [], session
-                ends.append((session, kept, told))
-            kept.append((sequence, data))
-            told.append((sequence, found))
-        for session, kept, told in ends:
-            self.sessions.keep(session, kept)
-            self._applied(session, told)
-        self._agreement.note(noted, leads=leads)  # last: what is published needs a free place
+                kept[at] = NOT_KEPT
+                told[at] = _not_kept(f"has {len(data)} bytes and {size_max} are allowed")
+        return kept, told
 
     def _results(self, batch: Sequence[_Admitted]) -> Sequence[R | CommandRefused]:
+        entries = self._decoded(batch)
         if self._has_batches:
-            return self._results_at_once(batch)
-        decode, apply = self.machine.decode, self.machine.apply
+            return self._results_at_once(entries)
+        apply = self.machine.apply
         results: list[R | CommandRefused] = []
-        for index, term, time_ms, _, _, data in batch:
-            try:
-                entry = Entry(index, term, time_ms, decode(data))
-            except Exception as error:  # by the user's code
-                raise StateMachineFailed(index, f"decode raised {_say(error)}") from error
+        for entry in entries:
             try:
                 results.append(apply(entry))
             except CommandRefused as refused:
                 results.append(refused)
             except Exception as error:  # whatever it is, the state may be half changed
-                raise StateMachineFailed(index, _say(error)) from error
+                raise StateMachineFailed(entry.index, _say(error)) from error
         return results
 
-    def _results_at_once(self, batch: Sequence[_Admitted]) -> Sequence[R | CommandRefused]:
-        first, last = batch[0][0], batch[-1][0]
-        entries = []
-        for index, term, time_ms, _, _, data in batch:
-            try:
-                entries.append(Entry(index, term, time_ms, self.machine.decode(data)))
-            except Exception as error:  # as above
-                raise StateMachineFailed(index, f"decode raised {_say(error)}") from error
+    def _decoded(self, batch: Sequence[_Admitted]) -> list[Entry[C]]:
+        decode = self.machine.decode
+        entries: list[Entry[C]] = []
+        try:
+            for index, term, time_ms, _, _, data in batch:
+                entries.append(Entry(index, term, time_ms, decode(data)))
+        except Exception as error:  # by the user's code
+            index = batch[len(entries)][0]
+            raise StateMachineFailed(index, f"decode raised {_say(error)}") from error
+        return entries
+
+    def _results_at_once(self, entries: Sequence[Entry[C]]) -> Sequence[R | CommandRefused]:
+        first, last = entries[0].index, entries[-1].index
         try:
             results = self.machine.apply_batch(entries)
         except Exception as error:  # as above
             raise StateMachineFailed(first, f"{_say(error)}, applying up to {last}") from error
-        if len(results) != len(batch):
+        if len(results) != len(entries):
             raise StateMachineFailed(
-                first, f"apply_batch returned {len(results)} results for {len(batch)} entries"
+                first, f"apply_batch returned {len(results)} results for {len(entries)} entries"
             )
         return results
 

@@ -20,6 +20,7 @@ from dledger.runtime.replicated_log import ReplicatedLog
 from dledger.wire.forwards import Forward, ForwardReason, ForwardReply, pack_reply
 
 _KINDS = frozenset(map(int, Kind))
+_NONE: frozenset[int] = frozenset()
 
 
 class Leading:
@@ -66,7 +67,7 @@ class Leading:
         if not new:
             return  # its first attempt will be applied, or the leadership ends
         time_ms = self._log.driver.clock.time_ms()
-        sequences = [item.sequence for item in new] if session else []
+        sequences = [sequence for _, sequence, _ in new] if session else []
         if sequences:
             self._pending.setdefault(session, set()).update(sequences)
         try:
@@ -88,12 +89,12 @@ class Leading:
         """Those that were not proposed in this leadership, and are not applied."""
         if not session:
             return items
-        pending, results = self._pending.get(session, ()), self._applier.sessions.results(session)
-        return [
-            item
-            for item in items
-            if item.sequence not in pending and results.get(item.sequence) is None
-        ]
+        pending = self._pending.get(session, _NONE)
+        results = self._applier.sessions.results(session)
+        sequences = [sequence for _, sequence, _ in items]
+        if results.keys().isdisjoint(sequences) and pending.isdisjoint(sequences):
+            return items
+        return [item for item in items if item[1] not in pending and results.get(item[1]) is None]
 
     def take(self, peer: NodeId, forward: Forward) -> None:
         """Propose the commands that a follower hands over."""
@@ -116,9 +117,10 @@ class Leading:
         if not self._log.is_leader:
             refuse(ForwardReason.NOT_LEADER)
             return
-        items = [Item(*item) for item in forward.items if item[0] in _KINDS]
-        for item in items:
-            if len(item.data) + HEAD_SIZE > self._log.entry_size_max:
-                refuse(ForwardReason.TOO_LARGE, item.sequence)
+        items = [item for item in forward.items if item[0] in _KINDS]
+        size_max = self._log.entry_size_max - HEAD_SIZE
+        for _, sequence, data in items:
+            if len(data) > size_max:
+                refuse(ForwardReason.TOO_LARGE, sequence)
                 return
         self.append(forward.session, forward.lowest, items, done)

@@ -43,6 +43,8 @@ from dledger.wire.forwards import ITEMS_MAX, Asker, Forward, ForwardReason, Forw
 OUTSTANDING_MAX = WINDOW // 2
 #: Bytes of the commands of one frame or proposal, but for one command that has more.
 BATCH_BYTES_MAX = 1 << 18
+# Each counts for its head, and so that no frame has more than it may.
+_COST = max(HEAD_SIZE, -(-BATCH_BYTES_MAX // ITEMS_MAX))
 #: A refused command is sent again after so long.
 PAUSE_SECONDS = 0.02
 
@@ -117,11 +119,11 @@ class Proposer:
             raise self._failure
         if len(self._outstanding) >= OUTSTANDING_MAX:
             raise QueueFull(f"{OUTSTANDING_MAX} commands of this node wait; pause and try again")
-        self._sequence += 1
-        self._outstanding[self._sequence] = Outstanding(kind, data, done, ends_at, given_up)
-        self._queued[self._sequence] = None
-        if self._sequence % 1024 == 0:
-            self._late.forget_below(self._sequence - OUTSTANDING_MAX)
+        self._sequence = sequence = self._sequence + 1
+        self._outstanding[sequence] = Outstanding(kind, data, done, ends_at, given_up)
+        self._queued[sequence] = None
+        if not sequence % 1024:
+            self._late.forget_below(sequence - OUTSTANDING_MAX)
 
     def again(
         self, error: ProposalTimedOut, done: Done, ends_at: float, given_up: Callable[[], bool]
@@ -160,20 +162,25 @@ class Proposer:
         if self.session is None:
             self._open(now)
             return
-        queued, self._queued = list(self._queued), {}
-        batch: list[int] = []
-        size = 0
+        queued, self._queued = self._queued, {}
+        outstanding = self._outstanding
+        items: list[Item] = []
+        left = BATCH_BYTES_MAX
         for sequence in queued:
-            one = self._outstanding.get(sequence)
+            one = outstanding.get(sequence)
             if one is None:
                 continue
-            if batch and (size + len(one.data) > BATCH_BYTES_MAX or len(batch) == ITEMS_MAX):
-                self._send(batch, now)
-                batch, size = [], 0
-            batch.append(sequence)
-            size += len(one.data) + HEAD_SIZE
-        if batch:
-            self._send(batch, now)
+            data = one.data
+            left -= len(data)
+            if left <= 0 and items:
+                self._send(items, now)
+                items, left = [], BATCH_BYTES_MAX - len(data)
+            left -= _COST
+            one.sent_at = now
+            one.maybe += 1
+            items.append((one.kind, sequence, data))
+        if items:
+            self._send(items, now)
 
     def led_by(self, leader: NodeId | None) -> None:
         """Another leads, or the same in another term: commands of the last one may be lost."""
@@ -195,6 +202,7 @@ class Proposer:
         """The results of commands, this node's or another's, as they are applied here."""
         if session != self.session:
             return
+        # `_take` and `_finish`, written out here: each command passes this once.
         outstanding, queued, resting = self._outstanding, self._queued, self._resting
         for sequence, result in results:
             one = outstanding.pop(sequence, None)
@@ -307,7 +315,7 @@ class Proposer:
         assert self.leader is not None
         self._opening = number = self.ports.new_number()
         self._opening_ends_at = now + self.resend_seconds
-        item = Item(Kind.OPEN, number, b"")
+        item = (int(Kind.OPEN), number, b"")
         if self.leader == self.node:
             self.ports.append(0, 0, [item], lambda error: self._open_ended(number, error, now))
         else:
@@ -319,15 +327,11 @@ class Proposer:
         if error is not None and self._opening == number:
             self._opening_ends_at = now + PAUSE_SECONDS
 
-    def _send(self, sequences: Sequence[int], now: float) -> None:
+    def _send(self, items: Sequence[Item], now: float) -> None:
+        """Hand over commands, which are marked as sent already."""
         assert self.leader is not None
         assert self.session is not None
-        items = []
-        for sequence in sequences:
-            one = self._outstanding[sequence]
-            one.sent_at = now
-            one.maybe += 1
-            items.append(Item(one.kind, sequence, one.data))
+        sequences = [sequence for _, sequence, _ in items]
         if self.leader == self.node:
             self.ports.append(
                 self.session, self._lowest, items, lambda error: self._ended(sequences, error, now)

@@ -50,6 +50,11 @@ class Verdict(enum.Enum):
     NO_SESSION = enum.auto()
 
 
+_APPLY = Verdict.APPLY
+#: No result has these bytes: each begins with a byte that says its kind.
+_ABSENT = b""
+
+
 @dataclass(slots=True)
 class Session:
     """`results` by sequence, as bytes; None while the command is being applied."""
@@ -76,6 +81,8 @@ class Sessions:
         self._sessions_max, self._idle_ms_max = sessions_max, idle_ms_max
         self._results_bytes_max = results_bytes_max
         self._sessions: OrderedDict[int, Session] = OrderedDict()
+        #: The session that was used last.
+        self._newest = -1
         #: That all results count for.
         self.results_bytes = 0
 
@@ -88,6 +95,7 @@ class Sessions:
     def open(self, session: int, time_ms: int) -> None:
         """A session begins: its number is the index of the entry that opened it."""
         self._sessions[session] = Session(0, time_ms)
+        self._newest = session
 
     def expire(self, time_ms: int) -> None:
         """Let go of those that the rules give up, at the log's time `time_ms`.
@@ -130,20 +138,28 @@ class Sessions:
         if known is None:
             return Verdict.NO_SESSION
         known.used_ms = time_ms
-        self._sessions.move_to_end(session)
+        if session != self._newest:  # most commands are of the session of the one before
+            self._sessions.move_to_end(session)
+            self._newest = session
         if lowest > known.lowest:
-            gone = range(known.lowest, lowest)
-            for done in gone if len(gone) <= WINDOW else list(known.results):
-                if done < lowest and done in known.results:
-                    self.results_bytes -= _size(known.results.pop(done))
-            known.lowest = lowest
+            self._forget(known, lowest)
         if sequence in known.results:
             return Verdict.DUPLICATE
         if not known.lowest <= sequence < known.lowest + WINDOW:
             return Verdict.FORGOTTEN
         known.results[sequence] = None
         self.results_bytes += RESULT_OVERHEAD
-        return Verdict.APPLY
+        return _APPLY
+
+    def _forget(self, known: Session, lowest: int) -> None:
+        """Let go of the results of commands below `lowest`."""
+        passed: Iterable[int] = range(known.lowest, lowest)
+        if lowest - known.lowest > WINDOW:
+            passed = [done for done in known.results if done < lowest]
+        known.lowest = lowest
+        pop = known.results.pop
+        gone = [result for done in passed if (result := pop(done, _ABSENT)) != _ABSENT]
+        self.results_bytes -= RESULT_OVERHEAD * len(gone) + sum(map(len, filter(None, gone)))
 
     def keep(self, session: int, results: Iterable[tuple[int, bytes]]) -> None:
         """The results of admitted commands of a session, by sequence."""
@@ -182,6 +198,7 @@ class Sessions:
     def load(self, data: bytes) -> None:
         """Take another table. Raises struct.error for bytes that are none."""
         self._sessions.clear()
+        self._newest = -1
         self.results_bytes = 0
         (count,) = _COUNT.unpack_from(data)
         at = _COUNT.size

@@ -128,7 +128,9 @@ class ReplicatedStateMachine(ABC, Generic[C, R]):
         return _to_json(command).encode()
 
     def decode(self, data: bytes) -> C:
-        """The command that `encode` wrote."""
+        """The command that `encode` wrote, by its bytes alone: many are decoded before the first of
+        them is applied.
+        """
         return cast(C, _of_json(data))
 
     def encode_result(self, result: R) -> bytes:

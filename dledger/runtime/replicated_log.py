@@ -176,8 +176,15 @@ class ReplicatedLog(Lifetime):
         return self._turn.append_many(bodies)
 
     def append_at_once(self, bodies: Sequence[Buffer]) -> asyncio.Future[range]:
-        """As `append_many`, in this turn of the loop: for a caller that has collected a turn's."""
-        found = self.append_many(bodies)
+        """As `append_many`, in this turn of the loop: for a caller that has collected a turn's.
+
+        It is known to have none that begin as an envelope does.
+        """
+        if max(map(len, bodies), default=0) > self.entry_size_max:
+            return self.append_many(bodies)  # raises
+        self._running()
+        self._tagging.flush()
+        found = self._turn.append_many(bodies)
         self._turn.flush()
         return found
 

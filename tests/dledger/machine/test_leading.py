@@ -10,7 +10,7 @@ import pytest
 
 from dledger.core.types import NodeId
 from dledger.errors import NotLeader
-from dledger.machine.entries import Item, Kind
+from dledger.machine.entries import Kind
 from dledger.machine.leading import Leading
 from dledger.wire.forwards import Asker, Forward, ForwardReason, ForwardReply, pack_reply
 from tests.waiting import within
@@ -45,7 +45,7 @@ async def test_the_follower_is_told_how_its_command_ended(commits: bool) -> None
     log: Any = Log()
     applier: Any = SimpleNamespace(sessions=SimpleNamespace(results=lambda _: {}))
     leading = Leading(log, applier)
-    leading.take(NodeId("n2"), Forward(Asker(1, 7), 3, 1, [Item(Kind.COMMAND, 1, b"x")]))
+    leading.take(NodeId("n2"), Forward(Asker(1, 7), 3, 1, [(Kind.COMMAND, 1, b"x")]))
     assert (log.told, log.replies) == ([], [])
     ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     if commits:

@@ -20,7 +20,7 @@ from dledger import (
 )
 from dledger.machine.agreement import Agreement
 from dledger.machine.applier import Applier, Found, Results
-from dledger.machine.entries import Item, Kind, pack_entry
+from dledger.machine.entries import Kind, pack_entry
 from dledger.machine.sessions import NOT_KEPT, RESULT_OVERHEAD, Sessions, Verdict
 from dledger.wire.forwards import (
     Asker,
@@ -72,12 +72,12 @@ def history(seed: int, count: int = 1500) -> Iterator[tuple[int, int, bytes]]:
     sequences = dict.fromkeys(range(4), 0)
     for index in range(count):
         if index < 4:
-            yield index, 1, pack_entry(Item(Kind.OPEN, index, b""), index, 0, 0)
+            yield index, 1, pack_entry((Kind.OPEN, index, b""), index, 0, 0)
             continue
         session = draw.randrange(4)
         sequences[session] += draw.random() < 0.9
         sequence = sequences[session]
-        item = Item(Kind.COMMAND, sequence, b"%d" % draw.randrange(1200))
+        item = (Kind.COMMAND, sequence, b"%d" % draw.randrange(1200))
         lowest = max(0, sequence - draw.randrange(200))
         yield index, 1, pack_entry(item, index, session, lowest)
 
@@ -126,7 +126,7 @@ def test_the_logs_time_does_not_go_back_behind_a_restored_state() -> None:
     """A leader with a late clock follows: leases end alike where a state was restored or not."""
 
     def command(index: int, time_ms: int) -> tuple[int, int, bytes]:
-        item = Item(Kind.COMMAND, index, b"1")
+        item = (Kind.COMMAND, index, b"1")
         return index, 1, pack_entry(item, time_ms, 0, 1)
 
     whole, restored = (
@@ -139,7 +139,7 @@ def test_the_logs_time_does_not_go_back_behind_a_restored_state() -> None:
         )
         for _ in range(2)
     )
-    opened = 0, 1, pack_entry(Item(Kind.OPEN, 0, b""), 1000, 0, 0)
+    opened = 0, 1, pack_entry((Kind.OPEN, 0, b""), 1000, 0, 0)
     whole.apply([opened, command(1, 5000)], leads=False)
     restored.load(whole.head() + whole.machine.snapshot(), whole.applied)
     for applier in (whole, restored):
@@ -175,8 +175,8 @@ def test_a_state_names_a_result_that_was_given_up() -> None:
     applier = make_applier([])
     applier.apply(
         [
-            (0, 1, pack_entry(Item(Kind.OPEN, 0, b""), 0, 0, 0)),
-            (1, 1, pack_entry(Item(Kind.COMMAND, 1, b"5000"), 0, 0, 1)),
+            (0, 1, pack_entry((Kind.OPEN, 0, b""), 0, 0, 0)),
+            (1, 1, pack_entry((Kind.COMMAND, 1, b"5000"), 0, 0, 1)),
         ],
         leads=False,
     )
@@ -252,8 +252,8 @@ def test_results_are_told_before_a_window_is_published() -> None:
     applier = Applier(
         Repeater(), agreement, order.append, lambda *_: order.append("told"), lambda: ("n",)
     )
-    applier.apply([(0, 1, pack_entry(Item(Kind.OPEN, 1, b""), 1, 0, 0))], leads=True)
+    applier.apply([(0, 1, pack_entry((Kind.OPEN, 1, b""), 1, 0, 0))], leads=True)
     order.clear()
-    items = [pack_entry(Item(Kind.COMMAND, n, b"1"), 1, 0, 0) for n in range(1, 20)]
+    items = [pack_entry((Kind.COMMAND, n, b"1"), 1, 0, 0) for n in range(1, 20)]
     applier.apply([(n, 1, body) for n, body in enumerate(items, 1)], leads=True)
     assert order == ["told", "published", "published"]
