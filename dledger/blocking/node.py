@@ -117,10 +117,7 @@ class ReplicatedLog(Lifetime):
         )
 
     def append_many(self, bodies: Sequence[Buffer]) -> range:
-        """Append entries next to each other, all or none; the result for their indexes.
-
-        Raises as `append`.
-        """
+        """Append entries side by side, all or none; their indexes. Raises as `append`."""
         return self._thread.result(self.append_many_nowait(bodies))
 
     def append_many_nowait(self, bodies: Sequence[Buffer]) -> concurrent.futures.Future[range]:

@@ -174,7 +174,7 @@ class Applier(Generic[C, R]):
     def _bounded(
         self, encoded: list[bytes], results: Sequence[object]
     ) -> tuple[Sequence[bytes], Sequence[object]]:
-        """What is kept and what is told of results, of which some may be too large."""
+        """Results as they are kept and as they are told; of one that is too large, only that."""
         size_max = self.machine.result_bytes_max
         if max(map(len, encoded)) <= size_max:
             return encoded, results

@@ -163,10 +163,7 @@ class ReplicatedLog(Lifetime):
         return self._tagging.append(Tag(producer, stream, sequence), body)
 
     def append_many(self, bodies: Sequence[Buffer]) -> asyncio.Future[range]:
-        """Append entries next to each other, all or none; await the result for their indexes.
-
-        Raises as `append`.
-        """
+        """Append entries side by side, all or none; await their indexes. Raises as `append`."""
         if not bodies:
             raise LogUsageError("append_many needs at least one body")
         for body in bodies:
@@ -176,17 +173,12 @@ class ReplicatedLog(Lifetime):
         return self._turn.append_many(bodies)
 
     def append_at_once(self, bodies: Sequence[Buffer]) -> asyncio.Future[range]:
-        """As `append_many`, in this turn of the loop: for a caller that has collected a turn's.
-
-        It is known to have none that begin as an envelope does.
-        """
-        if max(map(len, bodies), default=0) > self.entry_size_max:
+        """As `append_many`, in this turn of the loop, of bodies that do not begin as envelopes."""
+        if not bodies or max(map(len, bodies)) > self.entry_size_max:
             return self.append_many(bodies)  # raises
         self._running()
         self._tagging.flush()
-        found = self._turn.append_many(bodies)
-        self._turn.flush()
-        return found
+        return self._turn.append_at_once(bodies)
 
     def propose(self, proposal: Proposal) -> None:
         """The lowest door: written when this returns, `proposal.done` is called when it is decided.

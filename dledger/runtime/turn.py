@@ -101,6 +101,13 @@ class Turn:
             self.flush()
         return future
 
+    def append_at_once(self, many: Sequence[Buffer]) -> asyncio.Future[range]:
+        """As `append_many`, behind all that was collected, before the turn is over."""
+        self.flush()
+        future: asyncio.Future[range] = self._owned.loop.create_future()
+        self._send(Batch(many, batch_done, waiters=[(future, 0, len(many))]))
+        return future
+
     def _begin(self) -> asyncio.AbstractEventLoop:
         self._loop = self._owned.loop
         self._owned.call_soon(self.flush)
@@ -114,6 +121,9 @@ class Turn:
         if self._early:
             batch.written, self._early = batch_written, []
         self._bodies, self._waiters, self._size = [], [], 0
+        self._send(batch)
+
+    def _send(self, batch: Batch) -> None:
         try:
             self._propose(batch)
         except DledgerError as error:
