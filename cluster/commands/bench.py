@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import click
 
+from cluster.bench.interpreter import description
 from cluster.commands.errors import FAILED, USAGE, CommandError
 from cluster.commands.output import report_option, to_json
 from cluster.commands.registry import BENCHES_GROUP, LazyGroup
@@ -58,7 +59,7 @@ def run(name: str, pairs: tuple[str, ...]) -> dict[str, Any]:
     """Run a benchmark. Raises CommandError for an option that it does not have."""
     module = importlib.import_module(f"cluster.bench.{name}")
     try:
-        return dict(module.run(parse(pairs)))
+        return dict(module.run(parse(pairs))) | {"python": description()}
     except TypeError as error:
         if "unexpected keyword argument" not in str(error):
             raise

@@ -38,6 +38,7 @@ import psutil
 
 from cluster.bench.disk import measure
 from cluster.bench.embed import EmbedOptions, group, load, own_node, wait_for_leader
+from cluster.bench.interpreter import description
 from cluster.commands.bench import parse
 from tests.interop.harness import toolchains
 
@@ -98,7 +99,8 @@ SUBJECTS = (
 def programs() -> Path:
     """The folder of the Go programs, made when it is not there. Raises toolchains.Missing."""
     source = HERE / "go"
-    files = [path for path in source.rglob("*") if path.is_file()]
+    others = source / "nats"  # a module of its own: scripts/bench messages
+    files = [path for path in source.rglob("*") if path.is_file() and others not in path.parents]
 
     def build(folder: Path) -> None:
         toolchains.go_build(source, folder, "./hashicorp", "./dragonboat")
@@ -271,6 +273,7 @@ def main(arguments: Sequence[str]) -> int:
         print(missing)
         return 1
     print(table(rows))
+    print(f"Python: {description()}")
     return 0 if all(met(bar, ratio) for bar, ratio in judged(rows)) else 1
 
 

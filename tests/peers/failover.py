@@ -29,6 +29,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from cluster.bench.interpreter import description
 from cluster.bench.scratch import scratch_cluster
 from cluster.commands.bench import parse
 from tests.interop.harness import toolchains
@@ -170,6 +171,7 @@ def main(arguments: Sequence[str]) -> int:
         print(missing)
         return 1
     print(table(found))
+    print(f"Python: {description()}")
     return int(any(one.lost for (subject, _), one in found.items() if subject == OURS))
 
 

@@ -1,10 +1,11 @@
-"""Three brokers of RocketMQ 5.3.3 and its name server, as processes: DLedger or controller mode.
+"""Brokers of RocketMQ 5.3.3 and its name server, as processes, in one of three modes.
 
     DLedger     the commit log is replicated by DLedger; a majority elects a leader
     controller  master and slaves; a controller inside the name server appoints the next master
+    sync flush  one master, one slave, no election: both have a message on disk before its answer
 
-Both with their default times, as a user of them has. A majority acknowledges in DLedger mode; all
-of the in-sync set does in controller mode. Neither syncs before: DLedger cannot.
+With their default times, as a user of them has. A majority acknowledges in DLedger mode; all of the
+in-sync set does in controller mode. Neither syncs before: DLedger cannot.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from tests.interop.harness import toolchains
 from tests.waiting import wait_until
 
 VERSION = "5.3.3"
-DLEDGER, CONTROLLER = "DLedger mode", "controller mode"
+DLEDGER, CONTROLLER, SYNC_FLUSH = "DLedger mode", "controller mode", "master/slave, sync flush"
 NODES = ("n0", "n1", "n2")
 NAME = "broker-a"
 READY_SECONDS_MAX = 180.0  # a JVM starts in 10 to 25 s where nothing else runs
 #: A broker takes ports beside its own: 2 below it, 1 above it, and those of its mode.
 PORTS_OF_ONE = 6
-_HEAP = ("-Xms512m", "-Xmx512m", "-XX:+UseG1GC", "-XX:MaxDirectMemorySize=512m")
+HEAP = "512m"
 
 
 def jars() -> Path:
@@ -43,10 +44,14 @@ def jars() -> Path:
 
 
 class RocketMq:
-    """One cluster; `folder` has a folder for each process."""
+    """One cluster; `folder` has a folder for each process.
 
-    def __init__(self, folder: Path, mode: str) -> None:
-        self._folder, self._mode = folder, mode
+    `heap`, `file_mib`: memory of each JVM, size of a file of the commit log.
+    """
+
+    def __init__(self, folder: Path, mode: str, heap: str = HEAP, file_mib: int = 64) -> None:
+        self._folder, self._mode, self._heap, self._file_mib = folder, mode, heap, file_mib
+        self.nodes = NODES[:2] if mode == SYNC_FLUSH else NODES
         self._jars = jars()
         self._base = _free_ports(PORTS_OF_ONE * (len(NODES) + 1))
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -60,7 +65,7 @@ class RocketMq:
         """The node that the name server has as id 0; None while it has none."""
         broker = self._broker()
         address = None if broker is None else broker.leader
-        return next((node for node in NODES if address == self._address(node)), None)
+        return next((node for node in self.nodes if address == self._address(node)), None)
 
     def _broker(self) -> BrokerData | None:
         """The brokers as the name server has them; None while it has none, or does not answer."""
@@ -73,10 +78,14 @@ class RocketMq:
 
         return asyncio.run(ask())
 
+    def pids(self) -> dict[str, int]:
+        """Process ids of the brokers, and of the name server as `ns`."""
+        return {name: process.pid for name, process in self._processes.items()}
+
     def up(self) -> None:
         """Start all, and wait until one of them leads and the others are there."""
         self._java("ns", "org.apache.rocketmq.namesrv.NamesrvStartup", self._of_nameserver())
-        for node in NODES:
+        for node in self.nodes:
             self.start(node)
         self.wait_ready()
 
@@ -96,11 +105,13 @@ class RocketMq:
         def all_known() -> bool:
             broker = self._broker()
             known = set() if broker is None else set(broker.addresses.values())
-            return broker is not None and broker.leader is not None and len(known) == len(NODES)
+            return (
+                broker is not None and broker.leader is not None and len(known) == len(self.nodes)
+            )
 
         wait_until(
             all_known,
-            f"{len(NODES)} brokers of RocketMQ are registered",
+            f"{len(self.nodes)} brokers of RocketMQ are registered",
             READY_SECONDS_MAX,
         )
         return 0.0
@@ -115,8 +126,15 @@ class RocketMq:
         (home / "conf").mkdir(parents=True, exist_ok=True)
         file = home / "settings"
         file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        memory = (f"-Xms{self._heap}", f"-Xmx{self._heap}", f"-XX:MaxDirectMemorySize={self._heap}")
         command = [
-            *("java", *_HEAP, f"-Duser.home={home}", f"-Drocketmq.home.dir={home}"),
+            *(
+                "java",
+                *memory,
+                "-XX:+UseG1GC",
+                f"-Duser.home={home}",
+                f"-Drocketmq.home.dir={home}",
+            ),
             *("-cp", f"{self._jars}/*", main, "-c", str(file)),
         ]
         with (home / "out.log").open("ab") as log:
@@ -154,7 +172,7 @@ class RocketMq:
             "namesrvAddr": self.nameserver,
             "storePathRootDir": store,
             "storePathCommitLog": store / "commitlog",
-            "mappedFileSizeCommitLog": 64 << 20,
+            "mappedFileSizeCommitLog": self._file_mib << 20,
             "diskMaxUsedSpaceRatio": 99,
         }
         if self._mode == DLEDGER:
@@ -166,6 +184,15 @@ class RocketMq:
                 "dLegerSelfId": node,
                 "sendMessageThreadPoolNums": 16,
             }
+        if self._mode == SYNC_FLUSH:
+            # inSyncReplicas is 1 by default: the master would answer without its slave.
+            is_master = node == self.nodes[0]
+            return settings | {
+                "brokerId": 0 if is_master else 1,
+                "brokerRole": "SYNC_MASTER" if is_master else "SLAVE",
+                "flushDiskType": "SYNC_FLUSH",
+                "inSyncReplicas": 2,
+            }
         return settings | {
             "enableControllerMode": "true",
             "controllerAddr": f"127.0.0.1:{self._base + 1}",
@@ -175,9 +202,11 @@ class RocketMq:
 
 
 @contextlib.contextmanager
-def running_rocketmq(folder: Path, mode: str) -> Iterator[RocketMq]:
+def running_rocketmq(
+    folder: Path, mode: str, heap: str = HEAP, file_mib: int = 64
+) -> Iterator[RocketMq]:
     """A cluster whose processes end with the block. Raises toolchains.Missing."""
-    made = RocketMq(folder, mode)
+    made = RocketMq(folder, mode, heap, file_mib)
     try:
         made.up()
         yield made

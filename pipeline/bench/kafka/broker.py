@@ -42,14 +42,18 @@ def in_sync_min(nodes: int) -> int:
 
 
 @contextlib.contextmanager
-def kafka_brokers(jars: Path, folder: Path, hosts: Sequence[str]) -> Iterator[str]:
+def kafka_brokers(
+    jars: Path, folder: Path, hosts: Sequence[str], heap: str = HEAP
+) -> Iterator[str]:
     """Bootstrap servers of one broker on each host; no topic is made by itself.
+
+    `heap`: the option that gives each JVM its memory.
 
     Raises KafkaMissing when they do not come up.
     """
     voters = ",".join(f"{at}@{host}:{CONTROLLER_PORT}" for at, host in enumerate(hosts, 1))
     cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes)[:22].decode()
-    program = ["java", HEAP, "-XX:+UseG1GC", "-cp", f"{jars}/*"]
+    program = ["java", heap, "-XX:+UseG1GC", "-cp", f"{jars}/*"]
     running: list[tuple[subprocess.Popen[bytes], str, Path]] = []
     try:
         for number, host in enumerate(hosts, 1):

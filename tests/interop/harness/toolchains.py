@@ -156,7 +156,7 @@ def java(version: str) -> list[str]:
     if version >= "5":  # what uses classes that older clients do not have
         sources += (INTEROP / "java" / "src5").rglob("*.java")
     classes = built(
-        f"java-{version}-classes", sources, version, lambda to: _compile(sources, jars, to)
+        f"java-{version}-classes", sources, version, lambda to: compile_java(sources, jars, to)
     )
     return [
         *("java", "-cp", f"{classes}:{jars}/*", "-Xmx384m", "-Xss512k", "-XX:+UseSerialGC"),
@@ -172,7 +172,7 @@ def java_store(version: str) -> list[str]:
     jars = built(f"store-{version}-jars", [pom], version, lambda to: copy_jars(pom, version, to))
     sources = [*(folder / "store").rglob("*.java"), folder / "src" / "interop" / "Json.java"]
     classes = built(
-        f"store-{version}-classes", sources, version, lambda to: _compile(sources, jars, to)
+        f"store-{version}-classes", sources, version, lambda to: compile_java(sources, jars, to)
     )
     options = ["-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8"]
     return ["java", "-cp", f"{classes}:{jars}/*", *options, "interop.StoreReader"]
@@ -190,7 +190,8 @@ def copy_jars(pom: Path, version: str, folder: Path) -> None:
     )
 
 
-def _compile(sources: list[Path], jars: Path, folder: Path) -> None:
+def compile_java(sources: list[Path], jars: Path, folder: Path) -> None:
+    """Java sources to classes in `folder`. Raises Missing."""
     files = [str(source) for source in sources]
     options = ["-nowarn", "-Xlint:-options", "-encoding", "UTF-8"]
     run(["javac", *options, "-d", str(folder), "-cp", f"{jars}/*", *files])
