@@ -11,6 +11,8 @@ data sent to them does not move (R5), gives up (check-quorum, L1).
 
 from __future__ import annotations
 
+from collections import deque
+
 from dledger.core import lease, membership, quiet, reads, snapshot_sending, transfer
 from dledger.core.effects import (
     AppendLocal,
@@ -82,6 +84,8 @@ def propose(state: State, event: ProposalReceived) -> None:
     first = Index(state.log.last.index + 1)
     last = Index(first + event.count - 1)
     state.log.append(state.term, last)
+    if state.uncommitted is None:
+        state.uncommitted = deque()
     state.uncommitted.append((last, event.size))
     state.uncommitted_bytes += event.size
     state.proposed_bytes += event.size
@@ -245,6 +249,8 @@ def advance_commit(state: State) -> None:
     state.commit_to(index)
     while state.uncommitted and state.uncommitted[0][0] <= index:
         state.uncommitted_bytes -= state.uncommitted.popleft()[1]
+    if not state.uncommitted:
+        state.uncommitted = None
     state.out.append(CommitAdvanced(index))
     if not was_ready and index >= state.noop_index:
         reads.leader_ready(state)

@@ -24,7 +24,6 @@ A leadership makes its own Progress objects; nothing of an earlier one is used a
 from __future__ import annotations
 
 import enum
-from collections import deque
 from dataclasses import dataclass, field
 
 from dledger.core.config import CoreConfig
@@ -62,7 +61,7 @@ class Progress:
     probe_at: float | None = None
     empty_probe: bool = False
     healthy_since: float | None = None
-    in_flight: deque[tuple[Index, int]] = field(default_factory=deque)
+    in_flight: list[tuple[Index, int]] = field(default_factory=list)
     in_flight_bytes: int = 0
     #: Of a snapshot: bytes that the follower has on disk.
     offset: int = 0
@@ -162,7 +161,7 @@ class Progress:
             self.next = Index(self.matched + 1)
         in_flight = self.in_flight
         while in_flight and in_flight[0][0] <= self.matched:
-            self.in_flight_bytes -= in_flight.popleft()[1]
+            self.in_flight_bytes -= in_flight.pop(0)[1]
         return news
 
     def is_window_open(self, now: float, config: CoreConfig) -> bool:

@@ -131,7 +131,7 @@ class State:
     quorum_at: float = field(default=0.0, metadata=LEADERSHIP)
     progress: dict[NodeId, Progress] = field(default_factory=dict, metadata=LEADERSHIP)
     noop_index: Index = field(default=NO_INDEX, metadata=LEADERSHIP)
-    uncommitted: deque[tuple[Index, int]] = field(default_factory=deque, metadata=LEADERSHIP)
+    uncommitted: deque[tuple[Index, int]] | None = field(default=None, metadata=LEADERSHIP)
     uncommitted_bytes: int = field(default=0, metadata=LEADERSHIP)
     #: Bytes that were proposed in this leadership.
     proposed_bytes: int = field(default=0, metadata=LEADERSHIP)

@@ -23,9 +23,7 @@ class Mirrors:
     """Wanted contents of the two files. `capture` takes changes, `write` may run in any thread."""
 
     def __init__(self, files: FileSystem, folder: Path, *, staging: Path) -> None:
-        self._files = files
-        self._staging = staging
-        self._paths = {name: folder / name for name in ("currterm", "checkpoint")}
+        self._files, self._folder, self._staging = files, folder, staging
         self._wanted: dict[str, bytes] = {}
         self._written: dict[str, bytes] = {}
 
@@ -53,7 +51,7 @@ class Mirrors:
         """Replaces the captured files. On a full disk the rest stays stale; else raises OSError."""
         for name, data in captured.items():
             try:
-                self._files.write_atomic(self._paths[name], data, staging=self._staging)
+                self._files.write_atomic(self._folder / name, data, staging=self._staging)
             except OSError as error:
                 if not is_out_of_space(error):
                     raise

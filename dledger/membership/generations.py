@@ -60,7 +60,7 @@ class Generations:
 
         Where a disk takes nothing, the start goes on in the last generation that it had.
         """
-        self._files, self._path, self._me = files, folder / FILE_NAME, node_id
+        self._files, self._folder, self._me = files, folder, node_id
         self.told_older: Callable[[str], None] = lambda _: None
         self.changed: Callable[[], None] = lambda: None
         self._starts: list[tuple[int, int]] = []
@@ -78,6 +78,10 @@ class Generations:
             _log.warning("%s is not written, so the last generation stays: %s", self._path, error)
             return
         self.current = Generation(number, token)
+
+    @property
+    def _path(self) -> Path:
+        return self._folder / FILE_NAME
 
     # -- as Witness ------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ class KnownPeers:
 
     def __init__(self, files: FileSystem, folder: Path) -> None:
         """Load the file, if it is there. Raises NodeFailed when it is not a list of peers."""
-        self._files, self._path = files, folder / FILE_NAME
+        self._files, self._folder = files, folder
         self._known: dict[str, int] = {}
         if files.exists(self._path):
             try:
@@ -37,6 +37,10 @@ class KnownPeers:
                     f"{self._path} is not the list of peers that this node wrote; "
                     "restore it, or remove it if no peer was replaced since"
                 ) from error
+
+    @property
+    def _path(self) -> Path:
+        return self._folder / FILE_NAME
 
     @property
     def met(self) -> Mapping[NodeId, int]:

@@ -117,7 +117,6 @@ class Repair:
         self._scrub_at = now + settings.first_after if settings.bytes_per_second else NEVER
         self._cursor: Tail | None = None
         self._passing = False
-        self._passes = self._scrubbed = self._found = 0
         log.reader.cold.when_damaged = self._suspect
 
     def began(self) -> None:
@@ -201,9 +200,9 @@ class Repair:
             tuple(d for d in damaged if d.first in self._refused),
             self._passing,
             share,
-            self._passes,
-            self._scrubbed,
-            self._found,
+            self._scrubber.passes,
+            self._scrubber.read_bytes,
+            self._scrubber.found,
             self._scrubber.restored_entries,
             self._scrubber.mended_slots,
         )
@@ -234,15 +233,15 @@ class Repair:
             self._begin(task)
 
     def _end_pass(self, now: float) -> None:
-        self._passes += self._passing
+        self._scrubber.passes += self._passing
         self._passing, self._cursor = False, None
         self._scrub_at = now + self._settings.pause if self._settings.bytes_per_second else NEVER
 
     def _scrubbed_one(self, task: Scrub, now: float) -> None:
         known = self._log.damaged
         behind = self._scrubber.finish_scrub(task)
-        self._found += len(set(self._log.damaged) - set(known))
-        self._scrubbed += task.read_bytes
+        self._scrubber.found += len(set(self._log.damaged) - set(known))
+        self._scrubber.read_bytes += task.read_bytes
         if not self._passing or task.start is not self._cursor:
             return
         self._cursor = behind

@@ -68,6 +68,8 @@ class Scrubber:
 
     def __init__(self, log: FileLog) -> None:
         self._log, self._cold = log, log.reader.cold
+        #: Since the start: whole passes, what they read, and what was damaged there.
+        self.passes = self.read_bytes = self.found = 0
         self.restored_entries = self.mended_slots = 0
 
     # -- looking --------------------------------------------------------------------------------

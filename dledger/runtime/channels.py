@@ -47,16 +47,25 @@ NUMBER_MAX = (1 << 32) - 1
 _BATCH_BYTES_MAX = 256 << 10
 _DATA, _OPEN, _END, _BEAT, _CLOCKS = range(5)
 
-Accept = Callable[[], asyncio.BufferedProtocol]
+
+#: Of a transport whose `get_extra_info` asks for none of it.
+_NO_EXTRA: dict[str, Any] = {}
+
+
+class Fed(asyncio.BufferedProtocol):
+    """The protocol at one end of a channel: one of thousands, most of which are silent."""
+
+    def rest(self) -> None:
+        """Give back the buffer until more bytes come, unless a frame has begun in it."""
 
 
 class Channel(asyncio.Transport):
     """One group's connection, at one of its ends."""
 
-    def __init__(self, channels: Channels, number: int, protocol: asyncio.BufferedProtocol) -> None:
-        super().__init__()
+    def __init__(self, channels: Channels, number: int, protocol: Fed) -> None:
+        super().__init__(_NO_EXTRA)
         self._channels, self._protocol, self.number = channels, protocol, number
-        self._queue: deque[Buffer] = deque()
+        self._queue: deque[Buffer] | None = None  # made for the first that waits: few ever do
         self._size = 0
         self._high, self._low = CHUNK_BYTES_MAX, CHUNK_BYTES_MAX // 4
         self._paused = self._closing = self._ended = False
@@ -93,6 +102,8 @@ class Channel(asyncio.Transport):
         if not self._size and size <= CHUNK_BYTES_MAX and not self._channels.paused:
             self._channels.post(self.number, _DATA, parts, size)
             return
+        if self._queue is None:
+            self._queue = deque()
         self._queue.extend(parts)
         waits, self._size = self._size > 0, self._size + size
         if size and not waits:
@@ -127,6 +138,8 @@ class Channel(asyncio.Transport):
             taken.append(part)
             size += len(part)
         self._size -= size
+        if not self._queue:
+            self._queue = None
         return taken, size
 
     def taken(self) -> bool:
@@ -148,14 +161,14 @@ class Channel(asyncio.Transport):
             view[:size] = data[:size]
             protocol.buffer_updated(size)
             data = data[size:]
+        protocol.rest()
 
     def end(self, error: Exception | None = None, *, tell: bool) -> None:
         """It is over; `tell` the other end. The protocol hears of it in the next turn."""
         if self._ended:
             return
         self._ended = self._closing = True
-        self._queue.clear()
-        self._size = 0
+        self._queue, self._size = None, 0
         self._channels.ended(self, tell)
         self._channels.owned.call_soon(self._tell_lost, error)
 
@@ -164,6 +177,9 @@ class Channel(asyncio.Transport):
             self._protocol.connection_lost(error)
         except Exception:  # its group's mistake, not the host's
             self._channels.owned.spared("while a channel ended")
+
+
+Accept = Callable[[], Fed]
 
 
 class Channels:
@@ -202,7 +218,7 @@ class Channels:
         """Have all numbers been given away? Then another carrier is wanted."""
         return self._last >= NUMBER_MAX
 
-    def open(self, protocol: asyncio.BufferedProtocol) -> Channel:
+    def open(self, protocol: Fed) -> Channel:
         """A new channel of ours, made known to its protocol. Raises ConnectionResetError."""
         if self._gone or self.is_used_up:
             raise ConnectionResetError("the connection of the two hosts has ended")
@@ -210,7 +226,7 @@ class Channels:
         self.post(self._last, _OPEN)
         return self._add(self._last, protocol)
 
-    def _add(self, number: int, protocol: asyncio.BufferedProtocol) -> Channel:
+    def _add(self, number: int, protocol: Fed) -> Channel:
         channel = self._open[number] = Channel(self, number, protocol)
         protocol.connection_made(channel)
         return channel

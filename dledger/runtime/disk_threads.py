@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
 
@@ -92,7 +91,7 @@ class SharedDiskQueue:
         self._threads, self._owned, self._done, self._now = threads, owned, done, now
         self._changed = threads.changed
         self.times: SyncTimes = _TimesOfTurns(self)
-        self._work: deque[SyncWork] = deque()
+        self._work: list[SyncWork] = []  # a few at most
         #: A thread is asked to come, or works for this queue; it has begun the first piece.
         self._asked = self._begun = False
 
@@ -137,7 +136,7 @@ class SharedDiskQueue:
             self.times.end(now)
             self._threads.ended_at = now
             tell(self._owned, self._done, work, error)  # before who waits for the last one is told
-            self._work.popleft()
+            self._work.pop(0)
             self._begun = False
             if self._work:
                 self.times.begin(self._work[0].kind, now)

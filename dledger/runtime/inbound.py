@@ -27,7 +27,7 @@ from dledger.membership.handshake import (
     refusal_frame,
 )
 from dledger.membership.roster import ANSWER_TYPES, Roster
-from dledger.runtime.channels import CHANNEL_FRAME_BYTES_MAX
+from dledger.runtime.channels import CHANNEL_FRAME_BYTES_MAX, Fed
 from dledger.runtime.group_clock import GroupClock
 from dledger.runtime.owned import Owned
 from dledger.runtime.silence import limit_silence
@@ -88,7 +88,7 @@ class Port(Protocol):
         ...
 
 
-class Inbound(asyncio.BufferedProtocol):
+class Inbound(Fed):
     """Until the hello is accepted only small frames are taken, and only for `timeout` seconds."""
 
     def __init__(
@@ -110,7 +110,7 @@ class Inbound(asyncio.BufferedProtocol):
         self.certified: Collection[NodeId] = ()
         #: Is it one of the channels of a connection between hosts?
         self.in_channel = False
-        self._unheard: frozenset[FrameType] = frozenset()
+        self._unheard = _NO_TYPES
         self._decoder = FrameDecoder(SMALL_FRAME_BYTES_MAX)
         self._timeout = timeout
         self._timer: asyncio.TimerHandle | None = None
@@ -190,6 +190,10 @@ class Inbound(asyncio.BufferedProtocol):
         """The group that its hello named; None: it has said none yet."""
         return None if self._side is None else self._side.me.group
 
+    def rest(self) -> None:
+        """As a channel: keep no buffer until the peer speaks."""
+        self._decoder.release()
+
     def close(self) -> None:
         """End the connection without a word."""
         self._end("")
@@ -204,7 +208,7 @@ class Inbound(asyncio.BufferedProtocol):
             self._side = self._port.side_of(hello_of(frame), in_channel=self.in_channel)
             self._acceptor = self._acceptor_of(self._side)
         side, acceptor = self._side, self._acceptor
-        assert acceptor is not None
+        assert acceptor is not None, "it is let in once"
         answer = acceptor.receive(frame)
         if answer:
             self._write(answer)
@@ -213,7 +217,8 @@ class Inbound(asyncio.BufferedProtocol):
             return
         if self._timer is not None:
             self._timer.cancel()
-        self.hello, self._sender = hello, hello.sender.node_id
+            self._timer = None
+        self.hello, self._sender, self._acceptor = hello, hello.sender.node_id, None
         if side.roster is not None and not side.roster.knows(
             self._sender, hello.sender.incarnation
         ):

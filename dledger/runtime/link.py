@@ -135,7 +135,7 @@ class Link:
         self._jitter, self._lost = jitter, lost
         self._task: asyncio.Task[None] | None = None
         self._outbound: Outbound | None = None
-        self._wake = asyncio.Event()
+        self._wake: asyncio.Event | None = None  # in a pause
         self._error, self._refusal = "not dialled yet", 0
         self._said = self._said_plain = ""
         self._sent_frames = self._sent_bytes = self._dropped_frames = 0
@@ -161,7 +161,8 @@ class Link:
 
     def dial_now(self) -> None:
         """The peer is alive: end the pause before the next attempt."""
-        self._wake.set()
+        if self._wake is not None:
+            self._wake.set()
 
     def send(self, parts: list[Buffer]) -> None:
         """Send, queue or drop one frame."""
@@ -219,10 +220,11 @@ class Link:
                     pause = settings.pause_min
                     self._said = ""
                 self._lost(settings.peer, settings.link_kind)
-            self._wake.clear()
+            self._wake = asyncio.Event()
             delay = self._pause(pause) * (0.5 + self._jitter() / 2)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), delay)
+            self._wake = None
             pause = min(2 * pause, settings.pause_max)
 
     def _pause(self, pause: float) -> float:

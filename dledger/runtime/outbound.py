@@ -13,6 +13,7 @@ from typing import cast
 from commitlog.files.system import Buffer
 from dledger.errors import MalformedFrame, PeerRefused
 from dledger.membership.handshake import Dialler, LinkKind
+from dledger.runtime.channels import Fed
 from dledger.runtime.peer_tls import named_nodes
 from dledger.runtime.silence import limit_silence
 from dledger.wire.frames import SMALL_FRAME_BYTES_MAX, Frame, FrameDecoder, FrameType
@@ -22,7 +23,7 @@ from dledger.wire.messages import size_of
 _WRITE_BUFFER_BYTES = 64 << 10
 
 
-class Outbound(asyncio.BufferedProtocol):
+class Outbound(Fed):
     """`greeted`: the peer let us in, or why not. `closed`: why it ended. Times in seconds."""
 
     def __init__(
@@ -37,7 +38,7 @@ class Outbound(asyncio.BufferedProtocol):
         self._decoder = FrameDecoder(SMALL_FRAME_BYTES_MAX)
         self._transport: asyncio.Transport | None = None
         self._paused = False
-        self._waiting: deque[list[Buffer]] = deque()  # control link, while paused
+        self._waiting: deque[list[Buffer]] | None = None  # control link, while paused
         self._waiting_bytes = 0
         self.greeted: asyncio.Future[None] = loop.create_future()
         self.closed: asyncio.Future[Exception] = loop.create_future()
@@ -91,6 +92,8 @@ class Outbound(asyncio.BufferedProtocol):
             parts = self._waiting.popleft()
             self._waiting_bytes -= size_of(parts)
             self._write(parts)
+        if not self._waiting:
+            self._waiting = None
 
     # the link calls these
 
@@ -133,6 +136,8 @@ class Outbound(asyncio.BufferedProtocol):
             self._write(parts)
             return 0
         dropped = 0
+        if self._waiting is None:
+            self._waiting = deque()
         self._waiting.append(parts)
         self._waiting_bytes += size_of(parts)
         while self._waiting_bytes > self._queue_bytes_max:
@@ -145,6 +150,10 @@ class Outbound(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def rest(self) -> None:
+        """As a channel: keep no buffer until the peer speaks."""
+        self._decoder.release()
+
     def _spoke(self, frame: Frame) -> None:
         raise MalformedFrame("a peer spoke on the connection that we dialled")
 
@@ -156,8 +165,7 @@ class Outbound(asyncio.BufferedProtocol):
             self._transport.writelines(parts)
 
     def _give_up(self, error: Exception) -> None:
-        self._waiting.clear()
-        self._waiting_bytes = 0
+        self._waiting, self._waiting_bytes = None, 0
         if not self.greeted.done():
             self.greeted.set_exception(error)
             self.greeted.exception()  # read: an attempt that timed out does not ask any more

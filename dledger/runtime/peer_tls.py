@@ -72,9 +72,14 @@ class PeerTls:
         return contexts
 
 
+_ANY: frozenset[NodeId] = frozenset()
+
+
 def named_nodes(certificate: Mapping[str, Any] | None) -> frozenset[NodeId]:
     """The nodes that a certificate names; empty: any node. As SSLObject.getpeercert gives it."""
-    names = (certificate or {}).get("subjectAltName", ())
+    if not certificate:
+        return _ANY
+    names = certificate.get("subjectAltName", ())
     return frozenset(
         NodeId(name.removeprefix(_NODE_PREFIX))
         for kind, name in names

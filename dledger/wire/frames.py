@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import enum
 import struct
+import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -97,6 +98,11 @@ def pack_frame(kind: FrameType, head: bytes, raw_size: int = 0, flags: int = 0) 
     return FRAME.pack(size, kind, flags, 0, len(head), crc) + head
 
 
+#: Of a decoder that waits for the first byte of a frame.
+_NO_BUFFER = bytearray()
+_NO_VIEW = memoryview(_NO_BUFFER)
+
+
 class FrameDecoder:
     """Bytes in any portions → frames. Fits asyncio's BufferedProtocol.
 
@@ -107,12 +113,12 @@ class FrameDecoder:
     small; a frame is moved at most once.
     """
 
-    __slots__ = ("_buffer", "_end", "_start", "_view", "size_max")
+    __slots__ = ("_buffer", "_end", "_first_size", "_start", "_view", "size_max")
 
     def __init__(self, size_max: int = FRAME_BYTES_MAX) -> None:
         self.size_max = size_max  # may be raised, once the peer is known
-        self._buffer = bytearray(min(_RECEIVE_BYTES, FRAME_SIZE + size_max))
-        self._view = memoryview(self._buffer)
+        self._first_size = min(_RECEIVE_BYTES, FRAME_SIZE + size_max)
+        self._buffer, self._view = _NO_BUFFER, _NO_VIEW
         self._start = 0  # first byte not yet given out
         self._end = 0  # behind the last byte received
 
@@ -123,6 +129,8 @@ class FrameDecoder:
             self._start = self._end = 0
             if len(self._buffer) > _RECEIVE_BYTES_KEPT_MAX:
                 self._take(_RECEIVE_BYTES)
+            elif not self._buffer:
+                self._take(self._first_size)
             return self._view
         wanted = FRAME_SIZE
         if end - start >= FRAME_SIZE:  # `frames` has found its size possible
@@ -130,6 +138,12 @@ class FrameDecoder:
         if start + max(wanted, end - start + 1) > len(self._buffer):
             self._move(wanted)
         return self._view[self._end :]
+
+    def release(self) -> None:
+        """Keep no buffer between two frames, unless the last ones needed a large one."""
+        if self._start == self._end <= _RECEIVE_BYTES:
+            self._start = self._end = 0
+            self._buffer, self._view = _NO_BUFFER, _NO_VIEW
 
     def _move(self, wanted: int) -> None:
         """Bring the begun frame to the front of a buffer that can hold it and as much again."""
@@ -220,7 +234,8 @@ def read_names(head: bytes, offset: int) -> list[str]:
             behind = offset + 1 + head[offset]
             if behind > len(head):
                 raise MalformedFrame("a name in a hello is cut off")
-            names.append(head[offset + 1 : behind].decode())
+            name = head[offset + 1 : behind].decode()
+            names.append(sys.intern(name))  # those of thousands of connections are the same few
             offset = behind
     except UnicodeDecodeError as error:
         raise MalformedFrame("a name in a hello is no text") from error

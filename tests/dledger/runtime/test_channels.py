@@ -13,6 +13,7 @@ from dledger.runtime.channels import (
     CHUNK_BYTES_MAX,
     NUMBER_MAX,
     Channels,
+    Fed,
 )
 from dledger.runtime.owned import Owned
 from dledger.wire.frames import Frame, FrameDecoder, FrameType, pack_frame
@@ -20,7 +21,7 @@ from dledger.wire.frames import Frame, FrameDecoder, FrameType, pack_frame
 BIG = bytes(range(256)) * (8 * CHUNK_BYTES_MAX // 256)
 
 
-class Taker(asyncio.BufferedProtocol):
+class Taker(Fed):
     """Keeps what comes; `fails` at it."""
 
     def __init__(self, *, fails: bool = False) -> None:
