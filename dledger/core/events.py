@@ -181,6 +181,13 @@ class PeerDisconnected:
     control: bool = True
 
 
+@value
+class PeerConnected:
+    """The connection to `peer` for heartbeats and votes is open, for the first time or again."""
+
+    peer: NodeId
+
+
 Event = (
     TimerFired
     | MessageReceived
@@ -199,5 +206,9 @@ Event = (
     | ReadRequested
     | CommitWanted
     | PeerDisconnected
+    | PeerConnected
     | HostsWatched
 )
+
+#: The shell has looked at a disk, at other hosts, or at its connections.
+Found = DiskChecked | HostsWatched | PeerConnected

@@ -7,7 +7,7 @@ begin within a spread of seconds, else every election waits for all others and n
 from __future__ import annotations
 
 from dledger.core import election, leading, quiet
-from dledger.core.events import HostsWatched, PeerDisconnected
+from dledger.core.events import HostsWatched, PeerConnected, PeerDisconnected
 from dledger.core.quorum import has_majority
 from dledger.core.state import State
 from dledger.core.types import Role
@@ -39,3 +39,14 @@ def disconnected(state: State, event: PeerDisconnected) -> None:
         is_known = state.watched is not None and event.peer not in state.watched
         if not (is_known and state.heard_leader_at == float("-inf")):
             election.leader_disconnected(state)
+
+
+def connected(state: State, event: PeerConnected) -> None:
+    """A quiet leader speaks again when a member comes back that is on no watched host.
+
+    A learner would never ask for its leader, and of a host that is not watched no beat tells.
+    """
+    is_watched = state.watched is not None and event.peer in state.watched
+    speaks = state.quiet and state.role is Role.LEADER and event.peer in state.progress
+    if speaks and not is_watched:
+        quiet.wake(state)

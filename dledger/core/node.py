@@ -4,8 +4,7 @@
     node.deadline()                        when to call with TimerFired next
     node.status()                          a frozen picture for people and checkers
 
-No clock, random source, file or socket: `now` and the jitter are given. One schedule of events
-gives one list of effects, always.
+No clock, random source, file or socket: the same events, at the same times, give the same effects.
 """
 
 from __future__ import annotations
@@ -371,6 +370,7 @@ _EVENTS: dict[type, Callable[[State, Any], None]] = {
     ev.ReadRequested: reads.requested,
     ev.CommitWanted: leading.commit_wanted,
     ev.PeerDisconnected: hosts.disconnected,
+    ev.PeerConnected: hosts.connected,
     ev.HostsWatched: hosts.watched,
 }
 

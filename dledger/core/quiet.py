@@ -32,8 +32,14 @@ from dledger.core.types import NO_INDEX, DiskHealth, NodeId, Role
 QUIET_CHECKS_MISSED = 2.5
 #: A quiet leader asks up to so much of its wait earlier: those that fell silent together ask apart.
 QUIET_CHECK_SPREAD = 0.2
-#: What a quiet group's own work ends with: nothing that others have to hear of.
-_OF_OWN_WORK = (ev.EntriesFlushed, ev.HardStatePersisted, ev.AppendSent, ev.HostsWatched)
+#: A quiet group's own work ends with these, of which others need not hear; or hosts.py judges them.
+_NO_NEWS = (
+    ev.EntriesFlushed,
+    ev.HardStatePersisted,
+    ev.AppendSent,
+    ev.HostsWatched,
+    ev.PeerConnected,
+)
 
 
 # -- falling silent --------------------------------------------------------------------------------
@@ -138,7 +144,7 @@ def _is_watched(state: State, peer: NodeId) -> bool:
 
 def stir(state: State, event: ev.Event) -> None:
     """Before a quiet node handles `event`: wake it, unless that is no news."""
-    if isinstance(event, _OF_OWN_WORK):
+    if isinstance(event, _NO_NEWS):
         return
     if isinstance(event, ev.TimerFired):
         _timer_fired(state)

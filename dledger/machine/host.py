@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
+from zlib import crc32
 
 from commitlog.files.system import OS_FILES, FileSystem
 from dledger.config import RaftConfig
@@ -53,7 +54,8 @@ class Host(Lifetime):
 
         `config.peers` are the hosts, `config.data_dir` is where each group has a folder of its
         name; `config.group` is not used. `quiescence`: groups without traffic send no heartbeats,
-        as far as the hosts of their other nodes have it on, too. Raises ValueError.
+        as far as the hosts of their other nodes have it on, too; False: each group always does.
+        Raises ValueError.
         """
         config.validate()
         self._quiescence = quiescence
@@ -99,6 +101,7 @@ class Host(Lifetime):
             await parts.leave()  # first, else peers would be refused group by group, and told
             # Side by side: each may have a disk that hangs, and takes its time.
             ended = await asyncio.gather(*(one.close() for one in opened), return_exceptions=True)
+            ended += await parts.end_guests()
         finally:
             await parts.close()
             self._opened.clear()
@@ -187,6 +190,7 @@ class Host(Lifetime):
             host,
             group=name,
             data_dir=Path(host.data_dir, name),
+            seed=None if host.seed is None else crc32(f"{host.seed} {name}".encode()),
             peers={node: at for node, at in host.peers.items() if node in wanted},
             dial={node: at for node, at in host.dial.items() if node in wanted},
         )
@@ -194,7 +198,10 @@ class Host(Lifetime):
         return found
 
     def share(self, parts: Parts) -> Parts:
-        """For the `extend` of a log or node that is made by the user. Raises NodeFailed."""
+        """For the `extend` of a log or node that is made by the user. Raises NodeFailed.
+
+        Close that before this host: what is left at the host's end stops with NodeFailed.
+        """
         return replace(parts, host=self._running())
 
     @property

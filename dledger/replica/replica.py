@@ -15,7 +15,6 @@ Any error of the disk, any damage and any broken safety rule stops the replica f
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -102,19 +101,18 @@ class Replica:
             configurations=self._configurations.entries,
         )
         self._now = now
-        self._effects: deque[fx.Effect] = deque()
+        self._effects: list[fx.Effect] = []  # few at a time; an empty deque has 760 bytes
         self._running = self._stopped = self.disk_refused = False
         self._space = SpaceCheck(log, self._disk, self._fail)
         self._pending = Pending(config.election_timeout_max)
         self._refused: DledgerError | None = None
-        self._held: deque[tuple[int, NodeId, Message]] = deque()
+        self._held: list[tuple[int, NodeId, Message]] = []
         self._sent: tuple[object, AppendEntries] | None = None
         self._hard_persisted = 0
         self._reads: dict[int, Ready] = {}
         self._waiting_reads = WaitingReads()
         self._freshness = Freshness()
-        self._transfers: dict[int, Ready] = {}
-        self._changes: dict[int, Ready] = {}
+        self._outcomes: dict[int, Ready] = {}  # of transfers, and of changes of the group
         self._new_id = numbers_from(first_id)
         self.failure: NodeFailed | None = None
         self.repair: Repair | None = None
@@ -158,8 +156,8 @@ class Replica:
             self._look_for_space(now)
         self._handle(ev.MessageReceived(message), now)
 
-    def looked(self, found: ev.DiskChecked | ev.HostsWatched, now: float) -> None:
-        """The shell has looked at the disk (disk_watch.py), or at the other hosts (beats.py)."""
+    def looked(self, found: ev.Found, now: float) -> None:
+        """The shell has looked at the disk (disk_watch.py), at other hosts (beats.py) or nodes."""
         self._handle(found, now)
 
     def timer(self, now: float) -> None:
@@ -208,7 +206,7 @@ class Replica:
     def transfer(self, to: NodeId | None, done: Ready, now: float) -> None:
         """Hand leadership to `to` (None: the best follower)."""
         transfer_id = self._new_id()
-        self._transfers[transfer_id] = done
+        self._outcomes[transfer_id] = done
         self._handle(ev.TransferRequested(to, transfer_id), now)
 
     def tell_commit(self, to: NodeId, now: float) -> None:
@@ -220,7 +218,7 @@ class Replica:
     ) -> None:
         """Change the group by one step; `done(None)` when that is committed. See its event."""
         change_id = self._new_id()
-        self._changes[change_id] = done
+        self._outcomes[change_id] = done
         self._handle(ev.MembershipRequested(change, change_id, incarnations), now)
 
     def trim(self, position: int) -> bool:
@@ -322,7 +320,7 @@ class Replica:
         self._running = True
         try:
             while queue:
-                effect = queue.popleft()
+                effect = queue.pop(0)
                 rules.get(type(effect), Replica._answer)(self, effect)
         except (OSError, StoreError, SafetyViolation, RangeRejected) as error:
             self._effects.clear()
@@ -393,14 +391,14 @@ class Replica:
                 self._reads.pop(read_id)(self._error(reason, leader))
             case fx.TransferDone(transfer_id, ok, reason):
                 error = None if ok or reason is None else self._error(reason, self.node.leader)
-                self._transfers.pop(transfer_id)(error)
+                self._outcomes.pop(transfer_id)(error)
             case fx.ConfigurationChanged(configuration, index):
                 self._ports.configuration_changed(configuration, index)
             case fx.MembershipDone(change_id, ok, reason):
                 refused = None
                 if not ok and reason is not None:
                     refused = change_refusal(reason, self.node.leader, self.failure)
-                self._changes.pop(change_id)(refused)
+                self._outcomes.pop(change_id)(refused)
             case _:
                 raise AssertionError(f"an effect that nobody carries out: {effect}")
 
@@ -530,7 +528,7 @@ class Replica:
         if isinstance(event, ev.HardStatePersisted):
             self._hard_persisted = event.sequence
             while self._held and self._held[0][0] <= self._hard_persisted:
-                _, to, message = self._held.popleft()
+                _, to, message = self._held.pop(0)
                 self._ports.send(to, message)
         self._run(self.node.handle(event, self._now))
         if self.repair is not None and work.kind in PREFIX_WORK:

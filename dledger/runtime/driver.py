@@ -25,7 +25,7 @@ from typing import ParamSpec, TypeVar
 from commitlog.files.system import Buffer
 from dledger.config import ENTRY_SIZE_LIMIT, RaftConfig
 from dledger.core.configuration import Change, ChangeKind, Configuration
-from dledger.core.events import DiskChecked, HostsWatched
+from dledger.core.events import Found
 from dledger.core.messages import Message
 from dledger.core.types import Index, NodeId, Role, Term
 from dledger.errors import DledgerError, EntryTooLarge, MalformedFrame, NodeFailed, NotLeader
@@ -87,10 +87,11 @@ class Driver:
         self.clock = self._clock = GroupClock.of(config.node_id, clock, parts.clocks)
         jitter = seeded_jitter(config.seed)
         self.failed: asyncio.Future[NodeFailed] = self.owned.loop.create_future()
+        calls = self._received, self._disconnected, self.owned, parts.forwarded, self._looked
         self.transport = Transport(
             config,
             parts.member,
-            Listener(self._received, self._disconnected, self.owned, parts.forwarded),
+            Listener(*calls),
             jitter,
             parts.roster.vouch,
             parts.roster,
@@ -117,8 +118,8 @@ class Driver:
         )
         parts.roster.live_leader = self.replica.node.live_leader
         parts.generations.told_older = self._older
-        calls = self.transport.has_promised, self.transport.announce, self.owned, self.start_sync
-        self._renewal = Renewal(parts.generations, *calls, self._may_rest)
+        told = self.transport.has_promised, self.transport.announce, self.owned, self.start_sync
+        self._renewal = Renewal(parts.generations, *told, self._may_rest)
         self._follow()
         self.send = self.transport.send  # `Ports.send`
         self._sync_threads: dict[str, DiskQueue] = {}
@@ -148,7 +149,7 @@ class Driver:
         self._renewal.start()
         self._telling.start()
         if self._parts.host is not None:
-            self._parts.host.join(self.config.group, self.owned, self._looked)
+            self._parts.host.join(self, self._looked)
         watch, is_alone = watch_of(self.config, queues), self._parts.host is None
         calls = self._clock, self._looked, self.start_sync, self.owned, self._may_rest
         self._disk_check = DiskCheck(self.config.node_id, watch, *calls, watches_loop=is_alone)
@@ -334,7 +335,7 @@ class Driver:
         if work.kind == "mend":
             self._repair_timer.fire()
 
-    def _looked(self, found: DiskChecked | HostsWatched) -> None:
+    def _looked(self, found: Found) -> None:
         if not self._stopped and self.replica.failure is None:
             self.replica.looked(found, self._clock.now())
             self._after()
@@ -365,8 +366,7 @@ class Driver:
         due = self.replica.deadline()
         if due >= self._timer.at:  # an early timer does no harm; it sets the next one
             return
-        quiet = self.replica.node.is_quiet
-        self._timer.set(due, self._clock.now(), quiet=quiet)
+        self._timer.set(due, self._clock.now(), quiet=(quiet := self.replica.node.is_quiet))
         if self._rests and not quiet:  # who wakes has an earlier deadline than before
             self._wake()
 

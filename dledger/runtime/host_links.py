@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import itertools
 from collections.abc import Callable
 
 from dledger.config import RaftConfig
@@ -22,6 +23,7 @@ from dledger.core.messages import Message
 from dledger.core.types import NodeId
 from dledger.errors import PeerRefused
 from dledger.membership.handshake import Dialler, Hello, LinkKind, Member
+from dledger.replica.beats import SPREAD_SECONDS_PER_GROUP
 from dledger.runtime.channels import CHANNEL_FRAME_BYTES_MAX, Channels
 from dledger.runtime.clock import Clock
 from dledger.runtime.group_clock import TELL_SECONDS, GroupClock
@@ -36,6 +38,10 @@ from dledger.wire.frames import Frame
 #: Between two carriers offered to a node that does not take them. More: it is spared the question;
 #: after it has become a host, its groups are dialled one by one for longer.
 REFUSED_SECONDS = 30.0
+#: Groups that are given a new carrier in one turn; the next ones get it after as many times
+#: SPREAD_SECONDS_PER_GROUP. A thousand greetings in one turn would stop the loops of both hosts for
+#: longer than a follower waits for its leader.
+GIVEN_AT_ONCE = 16
 #: In the hello of a carrier, in place of a level of records: it understands beats, and clocks.
 _KNOWS_BEATS, _KNOWS_CLOCKS = 1, 2
 
@@ -101,6 +107,7 @@ class HostLink(Link):
         self._gone = gone
         self._owned = owned
         self._waiting: dict[asyncio.Future[Carrier | None], None] = {}
+        self._giving: asyncio.TimerHandle | None = None
         self._carrier: Carrier | None = None
         #: The peer takes no carriers, as it said when it was asked last.
         self._is_refused = False
@@ -137,7 +144,9 @@ class HostLink(Link):
     async def stop(self) -> None:
         """Close the carrier; callers that wait for one are told that there is none."""
         await super().stop()
-        self._tell()
+        if self._giving is not None:
+            self._giving.cancel()
+        self._give(len(self._waiting))
 
     def _new_outbound(self, dialler: Dialler) -> Outbound:
         settings = self._settings
@@ -148,7 +157,7 @@ class HostLink(Link):
         assert isinstance(self._outbound, Carrier)
         self._carrier, self._is_refused = self._outbound, False
         self._carrier.lost = functools.partial(self._gone, self._settings.peer)
-        self._tell()
+        self._give_in_turns()
 
     def _ended(self, _peer: NodeId, _link_kind: LinkKind) -> None:
         self._carrier = None
@@ -158,14 +167,26 @@ class HostLink(Link):
         self._error = str(error) or f"no answer within {self._settings.timeout} s"
         self._is_refused = isinstance(error, PeerRefused)
         if self._is_refused:
-            self._tell()
+            self._give_in_turns()
 
     def _pause(self, pause: float) -> float:
         return REFUSED_SECONDS if self._is_refused else super()._pause(pause)
 
-    def _tell(self) -> None:
-        waiting, self._waiting = self._waiting, {}
-        for one in waiting:
+    def _give_in_turns(self) -> None:
+        """The carrier, or that there will be none, to some of the groups; to others a bit later."""
+        if self._giving is not None:
+            self._giving.cancel()
+            self._giving = None
+        if self._carrier is None and not self._is_refused:  # the next one is given
+            return
+        self._give(GIVEN_AT_ONCE)
+        if self._waiting:
+            pause = GIVEN_AT_ONCE * SPREAD_SECONDS_PER_GROUP
+            self._giving = self._owned.call_later(pause, self._give_in_turns)
+
+    def _give(self, count: int) -> None:
+        for one in list(itertools.islice(self._waiting, count)):
+            del self._waiting[one]
             if not one.done():
                 one.set_result(self._carrier)
 

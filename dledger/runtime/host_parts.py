@@ -1,6 +1,6 @@
 """Parts that the groups of one process share: the port, connections, threads for disk work.
 
-    start ─► port, threads ─► groups come and go ─► close: the port, then the threads
+    start ─► port, threads ─► groups come and go ─► close: the port, the groups, then the threads
 
 Each group keeps what its safety rests on for itself: its log, its votes, its timers, its `Owned`.
 A mistake in a group ends that group. One in what is shared ends all of them.
@@ -12,8 +12,10 @@ import asyncio
 import logging
 import resource
 from collections.abc import Callable
+from typing import Protocol
 
 from dledger.config import RaftConfig
+from dledger.errors import NodeFailed
 from dledger.replica.disk_watch import LOOK_SECONDS
 from dledger.runtime.alarms import Alarms
 from dledger.runtime.clock import Clock, seeded_jitter
@@ -48,6 +50,24 @@ def greeting_max() -> int:
     return max(1, min(limit // GREETING_SHARE, GREETING_PER_HOST_MAX))
 
 
+class Guest(Protocol):
+    """A replica that runs on the shared parts (driver.py).
+
+    Attributes:
+        config: of its group.
+        owned: ends it, and no other group, by a mistake.
+        failed: done once it has stopped by itself.
+    """
+
+    config: RaftConfig
+    owned: Owned
+    failed: asyncio.Future[NodeFailed]
+
+    async def stop(self) -> None:
+        """Stop taking part and close the storage; idempotent."""
+        ...
+
+
 class HostParts:
     """Shared by the groups of one host; made and used on its event loop."""
 
@@ -75,6 +95,8 @@ class HostParts:
             config.node_id, config.disk_stall_ms / 1000, LOOK_SECONDS, self._now
         )
         self._timer: asyncio.TimerHandle | None = None
+        self._guests: dict[str, Guest] = {}
+        self._is_closed = False
         #: Deadlines of quiet groups.
         self.alarms = Alarms(LOOK_SECONDS)
 
@@ -95,8 +117,26 @@ class HostParts:
         await self.port.close()
         self.links.refuse()
 
+    async def end_guests(self) -> list[BaseException]:
+        """Stop the replicas that still run: of logs and nodes made by the user (`Host.share`).
+
+        Their owners are told by NodeFailed. Returns the errors of their ends.
+        """
+        guests = list(self._guests.values())
+        ended = await asyncio.gather(*(one.stop() for one in guests), return_exceptions=True)
+        for guest in guests:
+            if not guest.failed.done():
+                guest.failed.set_result(
+                    NodeFailed(
+                        f"the host of the group {guest.config.group} was closed, and its replica "
+                        "here with it; end logs and nodes that share a host before the host"
+                    )
+                )
+        return [error for error in ended if error is not None]
+
     async def close(self) -> None:
         """Close the connections and end the threads; `leave` and the groups' ends came before."""
+        self._is_closed = True
         await self.links.stop()
         if self._timer is not None:
             self._timer.cancel()
@@ -104,20 +144,24 @@ class HostParts:
         stops = [threads.stop for threads in self._threads.values()]
         await asyncio.gather(*(asyncio.to_thread(stop, STOP_SECONDS_MAX) for stop in stops))
 
-    def join(self, group: str, owned: Owned, told: Told) -> None:
+    def join(self, guest: Guest, told: Told) -> None:
         """A group runs here: tell it which hosts are watched, if it may fall silent."""
+        self._guests[guest.config.group] = guest
         if self._quiescence:
-            self.links.beats.join(group, owned, told)
+            self.links.beats.join(guest.config.group, guest.owned, told)
 
     def closed(self, group: str) -> None:
         """It runs no more, and its files are closed."""
+        self._guests.pop(group, None)
         self.links.beats.leave(group)
         self._closed(group)
 
     def disk_queue(
         self, name: str, owned: Owned, done: Done, now: Callable[[], float]
     ) -> SharedDiskQueue:
-        """A replica's queue "log", "hard" or "files"."""
+        """A replica's queue "log", "hard" or "files". Raises NodeFailed after `close`."""
+        if self._is_closed:
+            raise NodeFailed("this host was closed; start the log before, on one that runs")
         return self._threads[name].queue(owned, done, now)
 
     def _come_round(self) -> None:

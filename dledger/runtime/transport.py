@@ -26,6 +26,7 @@ from typing import Protocol
 from commitlog.files.system import Buffer
 from dledger.config import Address, RaftConfig
 from dledger.core.configuration import Configuration
+from dledger.core.events import PeerConnected
 from dledger.core.messages import (
     AppendEntries,
     AppendReply,
@@ -72,6 +73,8 @@ class Listener:
     #: A FORWARD or its reply, of a member, valid during the call only. Raises as `received`.
     #: None: no machine is here to take commands, and who forwards one is told so.
     forwarded: Forwarded | None = None
+    #: The connection to a peer for heartbeats and votes is open.
+    connected: Callable[[PeerConnected], None] = lambda _: None
 
 
 class Shared(Protocol):
@@ -119,6 +122,7 @@ class Transport:
         self._complaints = Complaints(_log, listener.owned.time)
         self._encoded: tuple[Message | None, list[Buffer]] = (None, [])
         self._closing: set[asyncio.Task[None]] = set()
+        self._last_side: Side | None = None
         self._links: dict[tuple[NodeId, LinkKind], Link] = {}
         self._addresses: dict[NodeId, Address] = {}
         #: Called when a peer is to be told of our clocks again and again, by `tell_clocks`.
@@ -290,6 +294,7 @@ class Transport:
         if peer in self._control and self._is_told_here(peer):
             self._answer_clocks(peer)
             self.clocks_wanted()
+        self._listener.connected(PeerConnected(peer))
 
     def _answer_clocks(self, peer: NodeId) -> None:
         if self._clocks is not None and peer in self._control:
@@ -310,9 +315,15 @@ class Transport:
     # -- incoming --------------------------------------------------------------------------------
 
     def _side(self) -> Side:
-        """Us, as the next connection to this group sees us."""
+        """Us, as the next connection to this group sees us: the same for all while `me` is."""
+        me, old = self._member(), self._last_side
+        if old is None or old.me != me:
+            old = self._last_side = self._new_side(me)
+        return old
+
+    def _new_side(self, me: Member) -> Side:
         return Side(
-            self._member(),
+            me,
             self._members,
             self._vouch,
             self._listener.received,

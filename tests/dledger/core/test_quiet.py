@@ -256,6 +256,24 @@ def test_a_connection_of_its_own_that_ends_wakes_a_group() -> None:
     assert net.leader() != leader
 
 
+def test_a_member_that_connects_wakes_its_leader_unless_its_host_is_watched() -> None:
+    """A learner without a host asks for no votes: else it would wait for `quiet_check`."""
+    net, leader = silent()
+    one, other = net.followers()
+    net.isolate(other)
+    watch(net, leader, one)
+    watch(net, one, leader)
+    net.run(1.0)
+    assert {leader, one} <= quiet(net)
+    for stranger in (one, "n9"):
+        net.handle(leader, ev.PeerConnected(NodeId(stranger)))
+        assert leader in quiet(net)
+    net.handle(one, ev.PeerConnected(NodeId(other)))
+    assert one in quiet(net)
+    net.handle(leader, ev.PeerConnected(NodeId(other)))
+    assert leader not in quiet(net)
+
+
 def test_a_leader_that_gives_up_wakes_its_followers() -> None:
     """It may be ill and not stand again; their timers do not run until they are told."""
     net, leader = silent()

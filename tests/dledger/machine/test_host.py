@@ -21,6 +21,7 @@ from dledger import (
     NodeFailed,
     OutcomeUnknown,
     ReplicatedLog,
+    ReplicatedNode,
     ReplicatedStateMachine,
     StateMachineFailed,
 )
@@ -319,6 +320,39 @@ async def test_a_log_of_a_host_that_does_not_run_keeps_no_folder_locked(hosts: H
     with pytest.raises(NodeFailed, match="does not run"):
         await log.start()
     assert await hosts.hosts["n0"].open_log("a", members=["n0"])
+
+
+async def test_a_log_and_a_node_that_share_a_host_end_with_it(hosts: Hosts) -> None:
+    """Their threads and their port are gone: what stayed would take entries and never sync them."""
+    host = hosts.hosts["n0"]
+    configs = {name: host.config_of(name, ["n0"]) for name in ("a", "b")}
+    for config in configs.values():
+        ReplicatedLog.format(config)
+    log = ReplicatedLog(configs["a"], clock=LoopClock(), extend=host.share)
+    node = ReplicatedNode[int, int](configs["b"], Adder(), clock=LoopClock(), extend=host.share)
+    await log.start()
+    await node.start()
+    assert await node.propose(2) == 2
+    await hosts.stop("n0")
+    with pytest.raises(NodeFailed, match="the host of the group a was closed"):
+        await log.append(b"too late")
+    with pytest.raises(NodeFailed, match="the host of the group b was closed"):
+        await node.propose(1)
+    async with ReplicatedLog(configs["a"], clock=LoopClock()) as alone:  # its folder is free
+        assert alone.status().node.last.index >= 0
+    await log.close()
+    await node.close()
+
+
+async def test_groups_of_a_host_with_a_seed_draw_other_numbers(hosts: Hosts) -> None:
+    """Else they stand for election, and dial, in the same moments."""
+    host = hosts.hosts["n1"]
+    assert host.config.seed == 1
+    seeds = {host.config_of(name).seed for name in ("a", "b", "c")}
+    assert len(seeds) == 3
+    assert {host.config_of(name).seed for name in ("a", "b", "c")} == seeds
+    unseeded = Host(replace(host.config, seed=None), clock=LoopClock())
+    assert unseeded.config_of("a").seed is None
 
 
 async def test_two_hosts_do_not_share_a_folder(hosts: Hosts) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest_asyncio
 
-from dledger import ReplicatedNode
+from dledger import ReplicatedLog, ReplicatedNode
+from dledger.core.types import Role
+from tests.dledger.runtime.group import PORT
+from tests.virtual_loop import LoopClock
 from tests.waiting import eventually
 
 from .hosts import Hosts, leader_of
@@ -100,7 +104,7 @@ async def test_a_node_that_fails_ends_its_connections_while_its_host_goes_on(
 async def test_groups_of_hosts_without_quiescence_keep_their_heartbeats(
     tmp_path: Path, new_address: Callable[[], str]
 ) -> None:
-    """As delivered; also where one host of three has it on."""
+    """Also where one host of three has it on."""
     mixed = Hosts(tmp_path, new_address)
     mixed.quiescence = True
     await mixed.start("n0")
@@ -118,6 +122,37 @@ async def test_groups_of_hosts_without_quiescence_keep_their_heartbeats(
         assert not any(node.log.driver.replica.node.is_quiet for node in nodes.values())
     finally:
         await mixed.close()
+
+
+async def test_a_learner_without_a_host_is_heard_by_a_quiet_group_at_once(
+    hosts: Hosts, new_address: Callable[[], str]
+) -> None:
+    """Its host is not watched, and it stands for no election: its connection wakes the leader."""
+    nodes = await hosts.open("a", Adder)
+    leader = await leader_of(nodes)
+    known = hosts.hosts["n0"].config_of("a")
+    config = replace(
+        known,
+        node_id="n3",
+        peers={**known.peers, "n3": (new_address(), PORT)},
+        data_dir=Path(hosts.configs["n0"].data_dir).parent / "n3",
+    )
+    ReplicatedLog.format(config, joins=True)
+    learner = ReplicatedNode[int, int](config, Adder(), clock=LoopClock())
+    await learner.start()
+    visitors = leader.log.driver.roster.visitors
+    await eventually(lambda: "n3" in visitors, "a call of the learner", 60)
+    await leader.log.add_member("n3", learner=True)
+    await learner.close()
+    await all_quiet(nodes)
+    again = ReplicatedNode[int, int](config, Adder(), clock=LoopClock())
+    await again.start()
+    begun = LoopClock().now()
+    await eventually(lambda: again.leader is not None, "a leader that the learner hears", 60)
+    state = leader.log.driver.replica.node._state
+    assert LoopClock().now() - begun < state.config.quiet_check / 4
+    assert state.role is Role.LEADER
+    await again.close()
 
 
 def timers(node: ReplicatedNode[int, int]) -> list[str]:

@@ -10,14 +10,16 @@ from dledger.config import RaftConfig
 from dledger.core.events import HostsWatched
 from dledger.core.types import NodeId
 from dledger.membership.handshake import LinkKind
+from dledger.replica.beats import SPREAD_SECONDS_PER_GROUP
+from dledger.runtime.channels import Fed
 from dledger.runtime.clock import SystemClock
-from dledger.runtime.host_links import HostLinks
+from dledger.runtime.host_links import GIVEN_AT_ONCE, HostLinks
 from dledger.runtime.owned import Owned
 
 N1 = NodeId("n1")
 
 
-class _Protocol(asyncio.BufferedProtocol):
+class _Protocol(Fed):
     def __init__(self, told: list[str]) -> None:
         self._told = told
 
@@ -50,3 +52,30 @@ async def test_groups_hear_of_the_host_before_their_channels_end() -> None:
     await asyncio.sleep(0)
     links.beats.stop()
     assert told[1:] == [HostsWatched(frozenset(), 0.001), "channel"]
+
+
+async def test_a_new_carrier_is_given_to_some_groups_a_turn() -> None:
+    """A thousand greetings in one turn would stop both loops for longer than an election waits."""
+    owned = Owned(lambda error: None)
+    config = RaftConfig(
+        cluster_id="c", group="g", node_id="n0", data_dir="d", peers={"n0": ("h", 1), N1: ("h", 2)}
+    )
+    links = HostLinks(config, SimpleNamespace(tls=None), lambda: 0.5, owned, SystemClock())  # type: ignore[arg-type]
+    link: Any = links._links[N1, LinkKind.CONTROL]
+    link._task = asyncio.current_task()  # it is dialled already
+    groups = [asyncio.ensure_future(link.carrier()) for _ in range(3 * GIVEN_AT_ONCE)]
+    await asyncio.sleep(0)
+    link._carrier = carrier = object()
+    begun = owned.time()
+    link._give_in_turns()
+    await asyncio.sleep(0)
+    assert sum(group.done() for group in groups) == GIVEN_AT_ONCE
+    assert link._giving.when() >= begun + GIVEN_AT_ONCE * SPREAD_SECONDS_PER_GROUP
+    link._carrier = None  # it ended: the others wait for the next one
+    link._give_in_turns()
+    await asyncio.sleep(0)
+    assert sum(group.done() for group in groups) == GIVEN_AT_ONCE
+    assert link._giving is None
+    link._carrier = carrier
+    link._give_in_turns()
+    assert set(await asyncio.gather(*groups)) == {carrier}
