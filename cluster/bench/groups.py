@@ -12,7 +12,7 @@
     load_seconds    one group under load (default 3; 0: none)
     window          commands in flight (default 64)
     body_size       bytes of one (default 1024)
-    quiescence      1: idle groups fall silent (default 0)
+    quiescence      1: idle groups fall silent, 0: they beat (default 1)
     folder          where to work
 
 Reported: a row for each count, the sum of the three hosts. Bars at 1,000 groups: at most 0.10 of a
@@ -59,7 +59,7 @@ class GroupsOptions:
     load_seconds: float = 3.0
     window: int = 64
     body_size: int = 1024
-    quiescence: int = 0
+    quiescence: int = 1
 
     @classmethod
     def smoke(cls, folder: Path) -> GroupsOptions:

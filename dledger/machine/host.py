@@ -46,7 +46,7 @@ class Host(Lifetime):
         self,
         config: RaftConfig,
         *,
-        quiescence: bool = False,
+        quiescence: bool = True,
         files: FileSystem = OS_FILES,
         clock: Clock | None = None,
     ) -> None:

@@ -21,8 +21,9 @@ class Hosts:
     """Hosts n0, n1, n2; each can be stopped and started again on its folder."""
 
     def __init__(
-        self, folder: Path, address: Callable[[], str], *, quiescence: bool = False
+        self, folder: Path, address: Callable[[], str], *, quiescence: bool | None = False
     ) -> None:
+        """`quiescence`: None: as delivered."""
         self.quiescence = quiescence
         self.configs: dict[str, RaftConfig] = Group(folder, address).configs
         self.hosts: dict[str, Host] = {}
@@ -30,9 +31,8 @@ class Hosts:
     async def start(self, *names: str) -> None:
         """Start these hosts without groups, all when none is named."""
         for name in names or self.configs:
-            self.hosts[name] = Host(
-                self.configs[name], quiescence=self.quiescence, clock=LoopClock()
-            )
+            given = {} if self.quiescence is None else {"quiescence": self.quiescence}
+            self.hosts[name] = Host(self.configs[name], clock=LoopClock(), **given)
             await self.hosts[name].start()
 
     async def open(

@@ -22,7 +22,7 @@ Nodes = dict[str, ReplicatedNode[int, int]]
 
 @pytest_asyncio.fixture
 async def hosts(tmp_path: Path, new_address: Callable[[], str]) -> AsyncIterator[Hosts]:
-    made = Hosts(tmp_path, new_address, quiescence=True)
+    made = Hosts(tmp_path, new_address, quiescence=None)
     await made.start()
     yield made
     await made.close()
