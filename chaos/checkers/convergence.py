@@ -1,4 +1,4 @@
-"""After the last fault ends, all replicas come to the same end; their files to the same bytes."""
+"""Checks that replicas end with one log, and files with the same bytes, after the last fault."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Tail(NamedTuple):
 def find_divergence_after_heal(
     tails: Iterable[Tail], nodes: Sequence[str], *, healed: float, seconds_max: float
 ) -> list[Anomaly]:
-    """Were all `nodes` seen with one tail and hash within `seconds_max` after `healed`?"""
+    """An anomaly unless all `nodes` had one tail and hash within `seconds_max` after `healed`."""
     now: dict[str, Tail] = {}
     for tail in sorted(tails):
         if tail.time > healed + seconds_max:
@@ -44,7 +44,7 @@ def find_divergence_after_heal(
     ]
 
 
-CHUNK_SIZE = 1 << 20  # bytes hashed at once; a difference is told to this grain
+CHUNK_SIZE = 1 << 20  # bytes hashed at once; a difference is reported as one such chunk
 
 
 def chunk_hashes(data: bytes, chunk_size: int = CHUNK_SIZE) -> list[bytes]:

@@ -1,7 +1,8 @@
 """The page of `dledger chaos counts`: the counts of the present code, against the bars.
 
-A bar is reached by what proves something: seeds of whole 60 s in chunks without a violation, power
-cuts and hours of live runs that were valid and lost nothing. The tables above show everything.
+Only runs that prove something count towards a bar: seeds of whole 60 s in chunks without a
+violation; power cuts and hours of live runs that were valid and lost no message. The tables above
+the bars show all runs.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from chaos.counts.ledger import LIVE, SIMULATOR, Row, is_of
 from chaos.faults import CHOREOGRAPHIES, KINDS, Driver
 
 SEEDS_BAR = 100_000
-SEED_SECONDS = 60.0  # of virtual time; shorter seeds are no seeds of the bar
-CALM_BAR = 1_000
+SEED_SECONDS = 60.0  # of virtual time; shorter seeds do not count towards the bar
+CALM_BAR = 1_000  # seeds without faults, in which no check may find a violation
 POWER_CUTS_BAR = 5_000
 LIVE_HOURS_BAR = 2.0
 _CUTTING = frozenset(kind.name for kind in (*KINDS, *CHOREOGRAPHIES) if kind.driver is Driver.LOOP)
@@ -55,7 +56,7 @@ def _counting(
 
 def _simulated(rows: Sequence[Row]) -> list[str]:
     lines = [
-        f"## Simulated (bar: {SEEDS_BAR:,} drawn seeds, 0 violations)",
+        f"## Simulated (bar: {SEEDS_BAR:,} seeds of random faults, 0 violations)",
         "",
         "| faults | seeds | virtual hours | x real time, one core | acknowledged | violations |",
         "|---|---|---|---|---|---|",
@@ -117,7 +118,7 @@ class Bar(NamedTuple):
 
 
 def bars(rows: Sequence[Row], codes: Mapping[str, str]) -> list[Bar]:
-    """How far the counts of this code are."""
+    """Every bar, with the count of this code."""
     seeds_run = _counting(rows, SIMULATOR, REPLICA, codes)
     drawn, calm = (_seeds(_proving(seeds_run, profile)) for profile in ("drawn", "calm"))
     of_broker = _clean(_counting(rows, LIVE, BROKER, codes))
@@ -144,7 +145,7 @@ def bars(rows: Sequence[Row], codes: Mapping[str, str]) -> list[Bar]:
 def _missing(found: Sequence[Bar]) -> list[str]:
     """Table of the bars with the command that counts on towards each."""
     return [
-        "## Missing to the bars",
+        "## The bars",
         "",
         "| bar | of | wanted | counted | command |",
         "|---|---|---|---|---|",
@@ -163,7 +164,7 @@ def _clean(live: Sequence[Row]) -> list[Row]:
 
 
 def _once(rows: Sequence[Row]) -> list[Row]:
-    """Equal chunks are one, which two commands at once may have run; so are equal lines."""
+    """The rows without repeats: two commands at once may have run a chunk; lines may be equal."""
     by_name = {
         (row["profile"], row["chunk"]) if row["arena"] == SIMULATOR else repr(row): row
         for row in rows
@@ -172,7 +173,7 @@ def _once(rows: Sequence[Row]) -> list[Row]:
 
 
 def _seeds(rows: Sequence[Row]) -> int:
-    """How many different ones, where chunks overlap."""
+    """Number of different seeds; chunks may overlap."""
     parts: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for row in rows:
         numbers, _, others = row["chunk"].partition(" ")
@@ -201,7 +202,7 @@ def _proving(rows: Sequence[Row], profile: str) -> list[Row]:
 
 
 def _load_seconds(row: Row) -> float:
-    """Seconds of faults and load of each of its seeds, as its name has them; a run takes longer."""
+    """Seconds of faults and load per seed, from the chunk's name; the whole run takes longer."""
     named = re.search(r" seconds (\d+(?:\.\d+)?)", str(row["chunk"]))
     return float(named[1]) if named else SEED_SECONDS
 
@@ -212,7 +213,7 @@ def _older(rows: Sequence[Row]) -> list[str]:
     cuts = _sum([row for row in rows if row["arena"] == LIVE], "power_cuts")
     return [
         "",
-        f"Of other states of the code, and counted no more: {seeds:,.0f} seeds, {cuts:,.0f} cuts.",
+        f"Of earlier code, and no longer counted: {seeds:,.0f} seeds, {cuts:,.0f} cuts.",
     ]
 
 

@@ -1,16 +1,17 @@
-"""Kinds of links once more, through a toxiproxy server: `--network toxiproxy`.
+"""Injects the faults of links through a toxiproxy server: `--network toxiproxy`.
 
 Source: docs/spec/chaos.md 3.3.
 
-    partition, one-way, ring   `timeout` 0 on both streams, or on one: bytes vanish, nobody is told
+    partition, one-way, ring   `timeout` 0 on both streams, or on one: bytes vanish without an error
     clog, the old leader       `bandwidth` 0: bytes wait and arrive in order
     flap                       disabled and enabled again
     latency, bandwidth, slice  the toxics of these names
     reset                      `limit_data` in mid-frame, then `reset_peer`
 
-What vanished is the server's own count of bytes that came less those that went on; the others are
-measured by talking with nodes through the proxies (toxic_probe.py). All chance is the schedule's:
-the official server's cannot be repeated, so toxicity is 1.
+Each function returns a sentence about the fault's effect, "" if it had none. The server counts
+vanished bytes: those that came less those that it passed on. Other effects are measured by requests
+and *knocks* through the proxies; a knock is bytes that are no frame (toxic_probe.py). The schedule
+makes all random choices: the official server's cannot be repeated, so toxicity is 1.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ from chaos.toxiproxy.toxics import DOWNSTREAM, UPSTREAM
 
 POLL_SECONDS = 0.05
 RESET_SECONDS = 0.2
-KNOCKS = 8  # the quickest counts: what is slow by itself, as on a busy machine, proves nothing
-ROUNDS_MIN = 4  # of knocks, one after the other
+KNOCKS = 8  # of one round; the quickest counts, since a busy machine slows single ones by itself
+ROUNDS_MIN = 4  # of knocks, each late, one after the other
 KNOCK_SECONDS_MAX = 2.0
 KNOCK_BYTES = 8_000
 TAKE_SECONDS = 0.1  # the official server passes capped bytes on ten times a second
-SHARE_SEEN = 0.8  # of a delay: timers are coarse
+SHARE_SEEN = 0.8  # of a delay that must be measured: timers are coarse
 PIECES_MIN = 3
 OLD_LEADER_SECONDS = 2.0  # more than three election timeouts
 SUCCESSOR_SECONDS_MAX = 15.0
@@ -50,7 +51,7 @@ def _toxic(stage: Stage) -> ToxicLinks:
 
 @contextlib.asynccontextmanager
 async def _healed(stage: Stage, links: Iterable[ToxicLink]) -> AsyncIterator[ToxicLinks]:
-    """These links are whole again at the end, however it ends."""
+    """Heals these links at the end, also after an error."""
     toxic, chosen = _toxic(stage), list(links)
     try:
         yield toxic
@@ -62,14 +63,14 @@ async def _healed(stage: Stage, links: Iterable[ToxicLink]) -> AsyncIterator[Tox
 
 
 async def _vanish(stage: Stage, streams: Mapping[ToxicLink, tuple[str, ...]]) -> str:
-    """Bytes of these streams vanish for as long as planned; how many they were."""
+    """Let the bytes of these streams vanish for the planned time; tells how many did."""
     before = await _toxic(stage).swallowed(streams)
     async with _healed(stage, streams) as toxic:
         for link, some in streams.items():
             await toxic.add([link], "timeout", some, timeout=0)
         await stage.hold()
     end = time.monotonic() + EFFECT_SECONDS_MAX
-    while True:  # bounded by the time; connections end at the heal, and are counted then
+    while True:  # bounded by `end`; the heal ends connections, and the server counts them then
         gone = await toxic.swallowed(streams) - before
         if gone.total() > 0 or time.monotonic() > end:
             return _told(toxic, gone)
@@ -89,7 +90,7 @@ async def partition(stage: Stage) -> str:
 
 
 async def one_way(stage: Stage) -> str:
-    """The node can send but not receive, or the reverse: one stream of each of its links."""
+    """The node can send but not receive, or the reverse: one stream of each link is cut."""
     deaf = stage.random.random() < 0.5
     streams: dict[ToxicLink, tuple[str, ...]] = {}
     for link in _toxic(stage).of(stage.nodes, "peer", "forward"):
@@ -100,7 +101,7 @@ async def one_way(stage: Stage) -> str:
 
 
 async def ring(stage: Stage) -> str:
-    """One edge is cut: the node and the leader, or another one, do not see each other."""
+    """Cuts the links between the node and the leader, or another node if the node leads."""
     leading = [node for node in stage.others if await stage.leads(node)]
     other = stage.random.choice(leading or stage.others)
     edge = _toxic(stage).between(stage.node, other)
@@ -112,7 +113,7 @@ async def ring(stage: Stage) -> str:
 
 
 async def _frozen(stage: Stage, links: list[ToxicLink], hold: Callable[[], Awaitable[None]]) -> str:
-    """Bytes wait for as long as `hold`; a request among them is answered after that, not before."""
+    """Hold bytes back during `hold`. It worked if a request among them is answered only later."""
     asked = stage.random.choice([link for link in links if link.kind == "forward"])
     async with _healed(stage, links) as toxic:
         await toxic.add(links, "bandwidth", rate=0)
@@ -131,7 +132,7 @@ async def _frozen(stage: Stage, links: list[ToxicLink], hold: Callable[[], Await
 
 
 async def clog(stage: Stage) -> str:
-    """Bytes wait, then all of them arrive in order: stale words of an old term."""
+    """Holds bytes back, then delivers them in order: messages of an old term come late."""
     links = _toxic(stage).of(stage.nodes, "peer", "forward")
     if stage.random.random() < 0.5:
         links = [link for link in links if link.source in stage.nodes]
@@ -158,7 +159,7 @@ async def old_leader_returns_with_queue(stage: Stage) -> str:
 
 
 async def _quickest(links: Iterable[ToxicLink], size: int) -> tuple[float, ToxicLink]:
-    """Seconds of the quickest of some knocks on the link that answers soonest."""
+    """Knock several times on each link; returns the shortest time and its link."""
     found = []
     for link in links:
         for _ in range(KNOCKS):
@@ -174,10 +175,10 @@ async def _quickest(links: Iterable[ToxicLink], size: int) -> tuple[float, Toxic
 async def _late(
     stage: Stage, kinds: tuple[str, ...], size: int, late: float, kind: str, **values: Any
 ) -> str:
-    """A toxic for as long as planned; by how much it delayed a knock, at least nearly `late`.
+    """Add a toxic for the planned time; it worked if it delayed knocks by nearly `late` seconds.
 
-    Knocks before it and after it were as quick as that, and round after round was slow meanwhile:
-    a busy machine is slow for a moment, and before and after, too.
+    A busy machine is slow for a moment, or before and after as well. So several rounds of knocks in
+    a row must be slower by that than the knocks before the toxic, and than those after it.
     """
     links = _toxic(stage).of(stage.nodes, *kinds)
     peers = [link for link in links if link.kind == "peer" and link.target in stage.nodes]
@@ -186,7 +187,7 @@ async def _late(
         await toxic.add(links, kind, **values)
         end = time.monotonic() + stage.seconds
         meanwhile, rounds = math.inf, 0
-        while rounds < ROUNDS_MIN:  # the node may be away; bounded by the time
+        while rounds < ROUNDS_MIN:  # the node may be down; bounded by the time
             if time.monotonic() > end + EFFECT_SECONDS_MAX:
                 return ""
             found, _ = await _quickest([link], size)
@@ -202,14 +203,14 @@ async def _late(
 
 
 async def latency(stage: Stage) -> str:
-    """Delay with jitter of half of it."""
+    """Delays bytes, with a jitter of half the delay."""
     mean = stage.random.choice((40, 80))
     values: dict[str, Any] = {"latency": mean, "jitter": mean // 2}
     return await _late(stage, (), 64, mean / 2e3, "latency", **values)
 
 
 async def bandwidth(stage: Stage) -> str:
-    """Limits the bytes of peers, and those of knocks, to a rate for each."""
+    """Limits the rate of each link between peers; knocks on it show by how much."""
     rate = stage.random.choice((50, 200))
     late = min(TAKE_SECONDS, KNOCK_BYTES / 1e3 / rate)
     return await _late(stage, ("peer",), KNOCK_BYTES, late, "bandwidth", rate=rate)
@@ -240,7 +241,7 @@ async def slices(stage: Stage) -> str:
 
 
 async def flap(stage: Stage) -> str:
-    """Links that fail and heal, again and again; the last heal is the end."""
+    """Cuts and heals links again and again; the fault ends with the last heal."""
     links = _toxic(stage).of(stage.nodes, "peer", "client")
     inward = [link for link in links if link.target in stage.nodes]
     end = time.monotonic() + stage.seconds
@@ -259,10 +260,10 @@ async def flap(stage: Stage) -> str:
 
 
 async def reset(stage: Stage) -> str:
-    """Connections end in the middle of a frame, some with RST, again and again.
+    """Ends connections in the middle of a frame, some with RST, again and again.
 
-    A node that is away answers with RST, too: a request that was reset counts when the next one,
-    after the heal, is answered.
+    A node that is down answers with RST, too. So a request that was reset counts only if the next
+    request, after the heal, is answered.
     """
     links = _toxic(stage).of(stage.nodes)
     inward = [one for one in links if one.target in stage.nodes and one.kind != "peer"]

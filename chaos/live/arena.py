@@ -5,7 +5,7 @@ lasts.
     n0 ─forward► [n0→n1] ─► n1:10911        client requests passed on to the leader
     client ────► [client→n1] ─► n1:10911    what the routes advertise
 
-So a node can be cut off from everybody, or from some, or in one direction, without any privilege.
+So a node can be cut off from all others, or from some, or in one direction, without any privilege.
 Name servers are reached directly: a stale leader goes on telling them that it leads, and must not
 be believed.
 """
@@ -32,7 +32,7 @@ CLIENT_PROXY_PORT = 23_000
 
 
 def proxied(members: Sequence[Member]) -> tuple[tuple[Member, ...], LinkMesh]:
-    """The same members dialling each other through proxies, and those proxies, not yet open."""
+    """Returns the members, set to dial each other through proxies, and those proxies, not open."""
     brokers = [member for member in members if member.kind == BROKER]
     links: dict[str, LinkProxy] = {}
 
@@ -74,7 +74,7 @@ class Arena(Nodes):
         settings: "section.key" → text for every node.
     """
 
-    #: What the nodes dial each other through.
+    #: How the nodes reach each other.
     through: Network = Network.PROXIES
     #: The nodes' own networks, when they have some (namespace_arena.py); there are no proxies then.
     network: Namespaces | None = None

@@ -1,7 +1,7 @@
 """Reads the messages in each replica's own files from disk, after its process ended.
 
-Nothing of a broker, queue or index is asked: the log itself is opened, recovered as a start would
-recover it, verified record by record, and every message of one topic is listed.
+Without broker, queues and index: it opens the log itself, recovers it as a start would, verifies
+it record by record, and lists every message of some topics.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def read_queues(
     begins: int = 0,
 ) -> dict[str, Log]:
     """Queue ("q0", …) → (queue offset, value) of every message of `topics`, as `chaos.workloads`
-    writes them; `begins`: those at lower addresses are left out. `topics`: name → the letter of
-    its queues.
+    writes them. `topics`: name → the letter of its queues. `begins`: messages at lower addresses
+    are left out.
 
     Raises an error of `dledger` or `commitlog` when the folder is in use or damaged.
     """

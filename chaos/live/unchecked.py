@@ -1,4 +1,4 @@
-"""Checks that a run gave no data for: they are listed with the reason, never as passed."""
+"""Lists the checks for which a run has no data, with the reason, so that none counts as passed."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ def not_checked(
 ) -> dict[str, str]:
     """Name of an anomaly → why this run could not have shown it.
 
-    `windows`: those that are long enough for "unavailable" and for "no-progress". `replicas`: whose
-    final logs were read. `ended`: False of a run that died. `told`: by nodes, as it happened.
+    `windows`: those that are long enough for "unavailable" and for "no-progress". `replicas`: those
+    with a final log that was read. `ended`: False for a run that died. `told`: states that nodes
+    reported when they changed; `trace` also has samples.
     """
     found = of_clients(history) | of_logs(replicas)
 
@@ -49,7 +50,7 @@ def not_checked(
         if not there:
             found.update(dict.fromkeys(names, reason))
 
-    unless(ended, _OF_END, "the run did not end: nobody saw its replicas come together")
+    unless(ended, _OF_END, "the run did not end, so its replicas were not seen to become equal")
     unless(trace, _OF_TRACES, "no node told its state")
     if any(op.kind is Kind.SEEK for op in history):
         begins = any(one.begins is not None for one in trace)
@@ -60,7 +61,7 @@ def not_checked(
         unless(long_enough, (name,), "no time with a majority was long enough to judge")
     changes = None if copies is None else copies.changes
     if changes is None:
-        unless(changes, _OF_CHANGES, "nobody read the group's changes")
+        unless(changes, _OF_CHANGES, "the group's changes were not read")
     else:
         unless(len(changes) > 1, _OF_CHANGES, "the group never changed, as far as logs go back")
     if "two-changes" not in found:
@@ -71,7 +72,7 @@ def not_checked(
 def _changes_told(
     found: dict[str, str], changes: Sequence[Change], trace: Sequence[Seen], told: Sequence[Seen]
 ) -> None:
-    """Each change is looked at where its leader told of it; earlier versions told samples only."""
+    """Note a change that its leader did not report; nodes of earlier versions gave only samples."""
     if any(one.changing is not None for one in told):
         if missed := untold(changes, told):
             found["two-changes"] = f"no leader told of the change at entry {missed[0]}"
@@ -89,10 +90,10 @@ def of_clients(history: Sequence[Operation]) -> dict[str, str]:
     done = {op.kind for op in history if op.outcome is Outcome.OK}
     got = any(op.kind is Kind.POLL and op.values for op in history)
     rules = (
-        (Kind.READ in done, _OF_READS, "nobody read the end of a queue"),
+        (Kind.READ in done, _OF_READS, "no client read the end of a queue"),
         (got, _OF_POLLS, "no consumer got a message"),
         ({Kind.COMMIT, Kind.FETCH} & done, _OF_GROUPS, "no group had a position"),
-        (Kind.DELAY in done, _OF_DELAYED, "nobody sent a delayed message"),
-        (Kind.HALF in done, _OF_HALVES, "nobody began a transaction"),
+        (Kind.DELAY in done, _OF_DELAYED, "no client sent a delayed message"),
+        (Kind.HALF in done, _OF_HALVES, "no client began a transaction"),
     )
     return {name: reason for there, names, reason in rules if not there for name in names}

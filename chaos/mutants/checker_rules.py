@@ -5,7 +5,7 @@ C1 to C8 are those of docs/spec/chaos.md 5.2.
 C9 to C12 are about acknowledgements in memory (chaos/checkers/levels.py), C13 and C14 about logs
 whose beginning was deleted (chaos/checkers/beginnings.py), C15 to C21 about what readers are shown.
 
-Their killers are the golden anomalies and the second judge that shares no code with the first.
+The golden anomalies kill most of them, or the second judge, which shares no code with the first.
 """
 
 from __future__ import annotations

@@ -303,7 +303,7 @@ DISKS = (
     Mutant(
         "a-disk-is-trusted-as-soon-as-it-works",
         ("L5",),
-        _watch("if now - self._ill_at < self._trust_seconds:", "if now < self._ill_at:"),
+        _watch("if now - self._failed_at < self._trust_seconds:", "if now < self._failed_at:"),
         tests=(_WATCH + "a_disk_is_trusted_again_after_long_without_trouble",),
     ),
 )

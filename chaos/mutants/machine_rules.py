@@ -62,7 +62,7 @@ MACHINES = (
         ("R8",),
         _one(
             "dledger.machine.applier",
-            "            if index % ROOM_EVERY == 0:\n                self._flush(leads)\n",
+            "            if index % SHRINK_EVERY == 0:\n                self._flush(leads)\n",
             "            if True:\n",
         ),
         tests=(_RESULTS + "test_batches_make_no_difference_to_what_is_kept",),

@@ -14,15 +14,15 @@ _HEAD = "| row | mutant | rules | killed by | seeds to kill | seconds |\n|---|--
 
 
 def markdown(mutants: Sequence[Mutant], fates: Sequence[Fate], control: Control) -> str:
-    """The page. Mutants without a fate did not run: they are argued, or left out."""
+    """The page. Mutants without a fate did not run: they have an argument instead, or no turn."""
     by_name = {fate.name: fate for fate in fates}
     killed = sum(fate.killed for fate in fates)
     seeds = sorted(fate.seed + 1 for fate in fates if fate.seed >= 0)
     middle = seeds[len(seeds) // 2] if seeds else 0
     lines = [
-        "# Rules taken out, and who noticed",
+        "# Rules taken out, and the tests or seeds that noticed",
         "",
-        "Made by `dledger mutants --write`. *Row*: of the table of bugs to seed; *seeds to kill*:",
+        "Made by `dledger mutants --write`. *Row*: in the table of bugs to seed; *seeds to kill*:",
         "runs of the simulator, from seed 0, until one shows a violation. Seconds are those of one",
         "process on a busy machine.",
         "",
@@ -38,11 +38,11 @@ def markdown(mutants: Sequence[Mutant], fates: Sequence[Fate], control: Control)
     ]
     for row in ROWS:
         lines += [_line(row.number, m, by_name.get(m.name)) for m in mutants_of(row, mutants)]
-    lines += ["", "## Rows without a killer of an arena that was wanted", ""]
+    lines += ["", "## Rows that an arena should kill and does not", ""]
     lines += ["| row | bug | wanted | not killed in | why |", "|---|---|---|---|---|"]
     for row in ROWS:
         lines += _missing(row)
-    lines += ["", "## Of no row", "", _HEAD]
+    lines += ["", "## Mutants without a row", "", _HEAD]
     lines += [_line("", m, by_name.get(m.name)) for m in mutants if not m.rows]
     return "\n".join(lines) + "\n"
 
@@ -66,7 +66,7 @@ def _killers(fate: Fate) -> str:
 
 
 def _short(test: str) -> str:
-    """A test's file, without the folders above it, and name."""
+    """A test's file below `tests/`, and its name."""
     path, _, name = test.partition("::")
     return f"{path.removeprefix('tests/')}::{name}"
 

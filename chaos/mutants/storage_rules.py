@@ -153,7 +153,7 @@ STORAGE = (
         (
             Patch(
                 "commitlog.records.accel_entries",
-                "    if found.tobytes() != right.tobytes():\n",
+                "    if found.tobytes() != expected.tobytes():\n",
                 "    if False:\n",
             ),
         ),

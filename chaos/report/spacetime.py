@@ -6,9 +6,9 @@
     n2     ────────╱─╲──────────────     end that received
               ░░fault░░                  shaded where it hit
 
-Nodes' own traces (live/node_trace.py) give roles, votes and the first word of each leader, of live
-and simulated runs alike; a simulated run's messages.jsonl gives every message. A diagram of a
-moment shows more of what the one of the whole run has to sample.
+The nodes' traces (live/node_trace.py) of live and simulated runs give roles, votes, and when each
+node first heard of a leader; messages.jsonl of a simulated run gives every message. The diagram of
+a whole run shows only a sample of many links; that of a moment shows more of them.
 """
 
 from __future__ import annotations
@@ -26,15 +26,18 @@ from chaos.report.recorded import Recorded
 
 #: Marks of one diagram: more are slower and show nothing more.
 LINKS_MAX, POINTS_MAX = 1200, 600
-LANE, TOP = 46.0, 30.0
+ROW, TOP = 46.0, 30.0
 ROLE_HEIGHT = 8.0
 SECONDS_AROUND = 1.5
 ROUNDED_SECONDS = 0.001  # of times in nodes.jsonl
-FIRST_LABEL_SHARE, LABEL_SHARE = 0.12, 0.025  # of a phone's axis
+FIRST_LABEL_SHARE, LABEL_SHARE = 0.12, 0.025  # width of a label on a phone, as a share of the axis
 
 
 class Link(NamedTuple):
-    """Something that went from one node to another; `received` None: it never arrived."""
+    """A message, a vote or the first word of a leader; `received` None: it never arrived.
+
+    `said`: the sentence that a pointer over it shows.
+    """
 
     kind: str
     source: str
@@ -45,24 +48,24 @@ class Link(NamedTuple):
 
 
 def around(run: Recorded, moment: float) -> str:
-    """The diagram of the seconds around a moment; "" when no node told anything."""
+    """The diagram of the seconds around a moment; "" for a run without traces."""
     end = min(moment + SECONDS_AROUND, run.seconds)
     return diagram(run, max(0.0, moment - SECONDS_AROUND), max(end, SECONDS_AROUND))
 
 
 def diagram(run: Recorded, begin: float, end: float) -> str:
-    """From `begin` to `end`, in seconds of the run; "" when no node told anything."""
+    """The diagram from `begin` to `end`, in seconds of the run; "" for a run without traces."""
     if not run.told:
         return ""
     axis = Axis(end, begin)
-    lanes = {node: TOP + LANE * (n + 1) for n, node in enumerate(run.nodes)}
-    height = TOP + LANE * (len(lanes) + 0.6)
-    pieces = [*_faults(run, axis, lanes, height), ruler(axis, 0, height)]
+    y_of = {node: TOP + ROW * (n + 1) for n, node in enumerate(run.nodes)}
+    height = TOP + ROW * (len(y_of) + 0.6)
+    pieces = [*_faults(run, axis, y_of, height), ruler(axis, 0, height)]
     pieces += _clients(run, axis)
     found = [*of_traces(run.told), *of_messages(run.messages)]
-    pieces += [_draw(axis, lanes, one) for one in chosen(found, begin, end)]
+    pieces += [_draw(axis, y_of, one) for one in chosen(found, begin, end)]
     for node, spans in roles(run).items():
-        pieces += _node_row(axis, node, spans, lanes[node])
+        pieces += _node_row(axis, node, spans, y_of[node])
     return chart(height + 20, pieces, "roles, votes, messages and faults of nodes over time")
 
 
@@ -70,9 +73,10 @@ def diagram(run: Recorded, begin: float, end: float) -> str:
 
 
 def roles(run: Recorded) -> dict[str, list[Span]]:
-    """Node → its roles and terms; between two processes of it there is a hole.
+    """Node → its roles and terms, with a gap between two processes of the node.
 
-    A process is known to live from its first line to the last that it, or the observer, had of it.
+    A process counts as alive from its first trace line to the last line of it, or of the observer
+    about it.
     """
     alive: dict[str, list[float]] = defaultdict(list)
     for row in [*run.told, *run.rows]:
@@ -101,9 +105,9 @@ def _spans(rows: Sequence[Mapping[str, Any]], alive: Sequence[float]) -> list[Sp
 
 def of_traces(told: Iterable[Mapping[str, Any]]) -> list[Link]:
     """Votes, from candidate to voter; and how each node first heard of the leader of its term."""
-    since: dict[tuple[str, str, int], float] = {}  # when a node first was so
-    heard: dict[str, tuple[int, str, str]] = {}
-    first: set[tuple[str, int, str]] = set()  # who heard of which leader: once is news
+    since: dict[tuple[str, str, int], float] = {}  # when a node "voted" for itself, or "led", first
+    heard: dict[str, tuple[int, str, str]] = {}  # node → term, vote and leader of its last line
+    first: set[tuple[str, int, str]] = set()  # node, term, leader: drawn already
     found = []
     for row in told:
         node, term, at = str(row["node"]), int(row["term"]), float(row["time"])
@@ -140,7 +144,7 @@ def of_messages(messages: Iterable[Mapping[str, Any]]) -> list[Link]:
 
 
 def chosen(found: Iterable[Link], begin: float, end: float) -> list[Link]:
-    """Those of the window; of too many those of elections first, the others evenly."""
+    """The links within the window; of too many an even share, and fewest of plain messages."""
     within = [
         one
         for one in found
@@ -149,8 +153,8 @@ def chosen(found: Iterable[Link], begin: float, end: float) -> list[Link]:
     first = [one for one in within if one.kind != "message"]
     first = first[:: max(1, math.ceil(len(first) / LINKS_MAX))]
     others = [one for one in within if one.kind == "message"]
-    room = LINKS_MAX - len(first)
-    others = others[:: max(1, math.ceil(len(others) / room))] if room > 0 else []
+    left = LINKS_MAX - len(first)
+    others = others[:: max(1, math.ceil(len(others) / left))] if left > 0 else []
     return [*others, *first]
 
 
@@ -158,7 +162,7 @@ def chosen(found: Iterable[Link], begin: float, end: float) -> list[Link]:
 
 
 def _node_row(axis: Axis, node: str, spans: Sequence[Span], y: float) -> list[str]:
-    pieces, term, free = [], -1, 0.0  # labels left of `free` would stand on others
+    pieces, term, free = [], -1, 0.0  # a label left of `free` would cover the one before
     within = [one for one in spans if one.end >= axis.begin and one.begin <= axis.seconds]
     for one in merged(within, 2 * SLIVER_SHARE * axis.length):
         said, kind = role_tip(node, one), f"role role-{one.role}"
@@ -173,11 +177,11 @@ def _node_row(axis: Axis, node: str, spans: Sequence[Span], y: float) -> list[st
     return pieces
 
 
-def _draw(axis: Axis, lanes: Mapping[str, float], one: Link) -> str:
-    if one.source not in lanes or one.target not in lanes:
+def _draw(axis: Axis, y_of: Mapping[str, float], one: Link) -> str:
+    if one.source not in y_of or one.target not in y_of:
         return ""
-    begin, end = lanes[one.source], lanes[one.target]
-    if one.received is None:  # a stub in its direction
+    begin, end = y_of[one.source], y_of[one.target]
+    if one.received is None:  # a short line towards its target
         return link(
             axis, (one.sent, begin), (one.sent, begin + (end - begin) / 3), "lost", one.said
         )
@@ -197,8 +201,8 @@ def _clients(run: Recorded, axis: Axis) -> list[str]:
     return pieces
 
 
-def _faults(run: Recorded, axis: Axis, lanes: Mapping[str, float], height: float) -> list[str]:
-    """A shade on the lanes of the nodes that were hit; over all of them when it names none."""
+def _faults(run: Recorded, axis: Axis, y_of: Mapping[str, float], height: float) -> list[str]:
+    """Shades the rows of the nodes that each fault hit; all rows for a fault that names none."""
     pieces = []
     for row in run.faults:
         if row["began"] is None:
@@ -206,11 +210,11 @@ def _faults(run: Recorded, axis: Axis, lanes: Mapping[str, float], height: float
         began, ended = float(row["began"]), float(row["ended"] or axis.seconds)
         if ended < axis.begin or began > axis.seconds:
             continue
-        hit = [node for node in row["nodes"] if node in lanes]
-        places = [(lanes[node] - 14, 28.0) for node in hit] or [(TOP, height - TOP)]
+        hit = [node for node in row["nodes"] if node in y_of]
+        places = [(y_of[node] - 14, 28.0) for node in hit] or [(TOP, height - TOP)]
         shades = [bar(axis, began, ended, y, tall, "hit", "") for y, tall in places]
         pieces.append(group(shades, fault_tip(row)))
-        y = lanes[hit[0]] - 17 if hit else TOP + 10
+        y = y_of[hit[0]] - 17 if hit else TOP + 10
         if axis.seconds - axis.begin <= 4 * SECONDS_AROUND:
             pieces.append(text(axis.at(max(began, axis.begin)), y, str(row["kind"]), "tick"))
     return pieces

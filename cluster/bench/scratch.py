@@ -1,4 +1,4 @@
-"""A cluster for as long as a benchmark lasts, on free addresses, in a folder that goes away."""
+"""Runs a cluster for one benchmark: on free addresses, in a folder that is removed at the end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PROFILE_LINES = 25
 def scratch_cluster(
     folder: str = "", nodes: int = 3, settings: Mapping[str, str] | None = None
 ) -> Iterator[LocalCluster]:
-    """A running cluster. `folder`: where to make its own folder in, "" for the system's place."""
+    """A running cluster. Its own folder is made in `folder`; "": in the system's temporary one."""
     with tempfile.TemporaryDirectory(prefix="dledger-bench-", dir=folder or None) as name:
         members = plan.plan(nodes, plan.scratch_hosts(nodes))
         cluster = LocalCluster.create(Path(name) / "cluster", members, settings, tied=True)
@@ -50,7 +50,7 @@ def bench_cluster(root: str, folder: str, settings: str) -> Iterator[LocalCluste
 
 @contextlib.contextmanager
 def profiling(prefix: str) -> Iterator[None]:
-    """Nodes started inside leave their profiles (cluster/local/service.py)."""
+    """Nodes that are started inside write their profiles to files named `prefix`.<process id>."""
     if prefix:
         os.environ["DLEDGER_PROFILER_FILES"] = prefix
     try:
@@ -89,7 +89,7 @@ def anonymous_mb(process: psutil.Process) -> float:
     for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
         if line.startswith("RssAnon:"):
             return int(line.split()[1]) / 1000
-    # Another system than Linux: the nearest that psutil knows there.
+    # On other systems than Linux: the figure of psutil that is nearest to it.
     return float(process.memory_full_info().uss) / 1e6
 
 

@@ -1,9 +1,9 @@
 """Registers this broker name at every name server: at once on a change, else periodically.
 
 The leader registers with id 0 and its term, followers with their place in the group (1, 2, …) and
-the term they know. While nobody leads nothing is said: name servers keep the last id-0 address
-(docs/spec/remoting.md 4.7). Each name server has its own task and connection, so a dead one delays
-no other.
+the term they know. While the group has no leader no node registers: name servers keep the last id-0
+address (docs/spec/remoting.md 4.7). Each name server has its own task and connection, so a dead one
+delays no other.
 
 A registration holds every topic. With thousands of topics it takes tens of milliseconds of the
 event loop to make one, and a client that makes topics one after the other would have one made for
@@ -39,8 +39,8 @@ from cluster.security.tls import DialTls
 from dledger.runtime.owned import Owned
 
 ANSWER_SECONDS_MAX = 2.0  # a name server answers from memory; then the connection is given up
-#: Topics wait for so many times the seconds that the last registration took of the loop, at most
-#: `TOPICS_WAIT_SECONDS_MAX`: registrations have a tenth of the loop.
+#: New topics wait for so many times the seconds that the last registration took of the loop, at
+#: most `TOPICS_WAIT_SECONDS_MAX`: so registrations take about a tenth of the loop's time.
 TOPICS_WAIT_FACTOR, TOPICS_WAIT_SECONDS_MAX = 10, 1.0
 RETRY_SECONDS = 0.5  # until a name server that could not be reached is tried again
 READ_SIZE = 64 * 1024
@@ -76,10 +76,10 @@ class Registrar:
 
         Args:
             living: node ids of the followers that this leader hears.
-            notified: members of groups, as a registration has them (notified_groups.py). Name
-                servers are told when each of them asks for it.
+            notified: members of groups, as a registration has them (notified_groups.py). Sent only
+                if every name server asks for it.
             relay: host:port on which this node passes sends on; None: it has no such port.
-            used: seconds of a processor that this thread has had.
+            used: processor seconds of this thread so far.
         """
         self._living, self._notified, self._relay = living, notified, relay
         self._config, self._advertised, self._owned = config, advertised, owned
@@ -87,7 +87,7 @@ class Registrar:
         self._events: list[asyncio.Event] = []
         self._urgent: list[asyncio.Event] = []
         self._tasks: list[asyncio.Task[None]] = []
-        self._said: Registered | None = None
+        self._last_sent: Registered | None = None
         self._terms = dict.fromkeys(config.name_servers, -1)
         self._asks = dict.fromkeys(config.name_servers, False)
         self._stamp_ms = 0
@@ -114,10 +114,10 @@ class Registrar:
 
     @property
     def is_asked_for_groups(self) -> bool:
-        """Does each name server ask for `notified`? Else none is told.
+        """True if every name server asks for `notified`; else none of them is sent it.
 
-        They show notification routes to groups that they are told of. Members share out the queues
-        of the route that they see, so all of them have to see the same one.
+        Name servers show notification routes to the groups in it. The members of a group share out
+        the queues of the route that they see, so all of them have to see the same route.
         """
         return bool(self._asks) and all(self._asks.values())
 
@@ -128,24 +128,24 @@ class Registrar:
     async def close(self) -> None:
         """Stop, and unregister where a name server can still be reached.
 
-        A node that knows no leader now says the term of its last registration: an older one would
-        leave it in the routes until its lease ends.
+        A node that knows no leader now sends the term of its last registration: with an older term
+        the name servers would keep the node in their routes until its lease ends.
         """
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        said = self._current() or self._said
+        last = self._current() or self._last_sent
         request = UnregisterBrokerRequest(
             self._config.broker_name,
             self._advertised,
             self._config.cluster_name,
-            said.broker_id if said else -1,
-            said.term if said else -1,
+            last.broker_id if last else -1,
+            last.term if last else -1,
         )
         frame = self._proven(Frame(RequestCode.UNREGISTER_BROKER, 1, encode(request)))
-        await asyncio.gather(*(self._say_once(a, frame) for a in self._config.name_servers))
+        await asyncio.gather(*(self._send_once(a, frame) for a in self._config.name_servers))
 
-    async def _say_once(self, address: str, frame: Frame) -> None:
+    async def _send_once(self, address: str, frame: Frame) -> None:
         server = NameServerLink(self._config, address)
         with suppress(OSError, TimeoutError, RemoteProtocolError, EOFError):
             await server.ask(frame)
@@ -160,16 +160,16 @@ class Registrar:
                 event.clear()
                 urgent.clear()
                 began, topics_at = self._used(), 0.0
-                said = self._current()
-                if said is not None:
-                    self._said = said
+                current = self._current()
+                if current is not None:
+                    self._last_sent = current
                     opaque += 1
-                    frame = self._frame(said, opaque, groups=self.is_asked_for_groups)
+                    frame = self._frame(current, opaque, groups=self.is_asked_for_groups)
                     taken = self._used() - began
                     wait = min(TOPICS_WAIT_FACTOR * taken, TOPICS_WAIT_SECONDS_MAX)
                     topics_at = self._owned.time() + wait
                     try:
-                        await self._register(server, address, said, frame)
+                        await self._register(server, address, current, frame)
                     except LocalProtocolError as error:
                         self.failures += 1
                         _log.error("the registration at %s was not sent: %s", address, error)
@@ -188,9 +188,9 @@ class Registrar:
             server.close()
 
     async def _register(
-        self, server: NameServerLink, address: str, said: Registered, frame: Frame
+        self, server: NameServerLink, address: str, current: Registered, frame: Frame
     ) -> None:
-        """Say it. Where its answer decides whether groups are told, all are told again at once.
+        """Send a registration. If its answer changes whether groups are sent, repeat all of them.
 
         Raises as `NameServerLink.ask`: LocalProtocolError when it is too large without groups, too.
         """
@@ -200,44 +200,45 @@ class Registrar:
             if not self.is_asked_for_groups:
                 raise
             _log.error("%s is told of no groups that wait for a new leader: %s", address, error)
-            answer = await server.ask(self._frame(said, frame.opaque))
+            answer = await server.ask(self._frame(current, frame.opaque))
         self.registrations += 1
-        self._terms[address] = said.term
+        self._terms[address] = current.term
         asked = self.is_asked_for_groups
         if not answer.code:
             found = decode(RegisterBrokerResponse, answer.ext)
             self._asks[address] = bool(found.asks_for_groups)
-        if self.is_asked_for_groups is not asked and said.broker_id == LEADER_ID:
+        if self.is_asked_for_groups is not asked and current.broker_id == LEADER_ID:
             self.announce_topics()
 
-    def _frame(self, said: Registered, opaque: int, *, groups: bool = False) -> Frame:
+    def _frame(self, current: Registered, opaque: int, *, groups: bool = False) -> Frame:
         config = self._config
         counter, timestamp = self._version()
         header = RegisterBrokerRequest(
             broker_name=config.broker_name,
             broker_addr=self._advertised,
             cluster_name=config.cluster_name,
-            broker_id=said.broker_id,
+            broker_id=current.broker_id,
             heartbeat_timeout_millis=int(config.registration_seconds * 4000),
-            term=said.term,
-            leader_addr=said.leader,
+            term=current.term,
+            leader_addr=current.leader,
             relay_addr=None if config.advertised_relay else self._relay,
             advertised_relay=config.advertised_relay,
             node_id=config.node_id,
             serves_notify=self._relay is not None or None,
             serves_rest=self._relay is not None or None,
-            living_nodes=",".join(self._living()) if said.broker_id == LEADER_ID else None,
-            notified_groups=self._notified() if groups and said.broker_id == LEADER_ID else None,
+            living_nodes=",".join(self._living()) if current.broker_id == LEADER_ID else None,
+            notified_groups=self._notified() if groups and current.broker_id == LEADER_ID else None,
         )
-        topics = {topic.topic: topic for topic in said.topics}
+        topics = {topic.topic: topic for topic in current.topics}
         body = encode_registration(RegistrationBody(topics, counter, timestamp))
         return self._proven(Frame(RequestCode.REGISTER_BROKER, opaque, encode(header), body))
 
     def _proven(self, frame: Frame) -> Frame:
-        """Name servers that know the cluster secret believe its nodes only, each stamp once.
+        """Prove a frame with the cluster secret, if there is one, under a stamp of its own.
 
-        A stamp that a clock which was set back leaves too far ahead would not be believed, and name
-        servers have forgotten it.
+        A name server accepts only stamps above the last one, and near its own clock. If this clock
+        was set back, the last stamp may be too far ahead: then stamps begin at the clock again,
+        since name servers have forgotten that one, too.
         """
         now_ms = self._now_ms()
         is_ahead = self._stamp_ms > now_ms + PROOF_SECONDS_MAX * 1000
@@ -247,7 +248,7 @@ class Registrar:
 
 
 class NameServerLink:
-    """One connection, opened when needed."""
+    """A connection to one name server, opened when it is needed."""
 
     def __init__(self, config: BrokerConfig, address: str) -> None:
         self._address, self._source_host = address, config.source_host
@@ -257,7 +258,7 @@ class NameServerLink:
         self._decoder = FrameDecoder()
 
     async def ask(self, frame: Frame) -> Frame:
-        """Send; returns the answer.
+        """Send a request and return its answer.
 
         Raises OSError, TimeoutError, EOFError, RemoteProtocolError, LocalProtocolError.
         """

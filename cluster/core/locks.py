@@ -6,10 +6,11 @@
     record applied ─► LockTable: (group, topic, queue) ─► client
 
 Only a change of owner is logged; renewals stay in memory. A new leader gives every owner that it
-knows a full lease on its own clock, so nobody else is let in before the old owner would have
-noticed. A client thinks its lock lost after 30 s without a renewal, and a lease lasts 60 s.
+knows a full lease on its own clock. So an owner notices the loss of its lock before another client
+gets it: a client takes its lock for lost after 30 s without a renewal, and a lease lasts 60 s.
 
-Times are seconds of any monotonic clock. The table is a fold of the log; leases are a leader's.
+Times are seconds of any monotonic clock. Each replica derives the table from the log; only the
+leader has leases.
 """
 
 from __future__ import annotations
@@ -77,14 +78,16 @@ class LockTable:
 
 
 class Locked(NamedTuple):
-    """Answer to one request: queues held now, and owners to be logged before more are held."""
+    """Answer to one request: queues that the client holds now, and owners to log for the others."""
 
     held: list[Queue]
     change: dict[Queue, str]
 
 
 class LockLeases:
-    """The leader's half. `begin` when a leadership begins; `settled` when a change was applied."""
+    """The leases of owners, at the leader. Call `begin` when a leadership begins, and `settled`
+    when a change was applied.
+    """
 
     def __init__(self, table: LockTable) -> None:
         self._table = table
@@ -93,12 +96,12 @@ class LockLeases:
         self._begun_at = 0.0
 
     def begin(self, now: float) -> None:
-        """Every known owner has a full lease from now on."""
+        """Give every known owner a full lease from `now` on."""
         self.drop()
         self._begun_at = now
 
     def drop(self) -> None:
-        """Leadership ended."""
+        """Forget all leases, because leadership ended."""
         self._until.clear()
         self._pending.clear()
 
@@ -127,7 +130,7 @@ class LockLeases:
         return any(self._lease_until(group, queue) > now for queue in self._table.owned(group))
 
     def unlock(self, group: str, client: str, queues: Iterable[Queue]) -> dict[Queue, str]:
-        """Owners to be logged. A queue of another client stays locked."""
+        """Return the owners to log: none for queues that `client` holds, others stay locked."""
         change = {
             queue: NOBODY
             for queue in queues
@@ -137,7 +140,7 @@ class LockLeases:
         return change
 
     def settled(self, group: str, change: Mapping[Queue, str], now: float) -> None:
-        """The change was applied, or was not logged; the table says which."""
+        """End a change that was applied or could not be logged; the table tells which."""
         for queue, client in change.items():
             if self._pending.pop((group, queue), None) is None:
                 continue  # of an earlier leadership

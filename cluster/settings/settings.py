@@ -44,7 +44,7 @@ class Given:
 
 @functools.cache
 def _hints(kind: type) -> Mapping[str, Any]:
-    """The types of a section's fields: 5 ms to find out, which a file has need of for each key."""
+    """The types of a section's fields; kept, since each key needs them and a search takes 5 ms."""
     return get_type_hints(kind)
 
 
@@ -93,7 +93,7 @@ class Settings:
         ]
         if missing:
             raise SettingsError(
-                f"{section}.{missing[0]} is required and nothing gives it; set it in the file, the "
+                f"{section}.{missing[0]} is required and has no value; set it in the file, the "
                 "environment or by --set"
             )
         built = kind(**values)
@@ -122,7 +122,7 @@ class Settings:
 
 
 def is_secret(name: str) -> bool:
-    """Is the value of this setting or variable one? By its name, so that one to come is, too."""
+    """True if the name of a setting or variable looks like a secret's; so new ones count, too."""
     return any(word in name.lower() for word in ("secret", "password", "token"))
 
 

@@ -1,11 +1,13 @@
-"""Topics and properties of many messages at once, by the shapes that they repeat; needs numpy.
+"""Reads topics and properties of many messages at once, by the shapes that they repeat; numpy.
+
+A *tail* is the end of a message record:
 
     topic length (1) | topic | properties length (2) | name 01 value 02 name 01 value 02 …
 
-Messages of one producer differ here in a few values only: the unique key, the number, a key. So of
-the tails of one size the first is read in Python, and every other one that differs from it only
-within such values, and there holds no separator, has the same shape: each property at the same
-place. What its values mean is then computed for all of them, column by column.
+Tails of one producer differ in a few values only: the unique key, the number, a key. Python reads
+the first tail of each size. Another tail of that size has the same *shape*, each property at the
+same place, if it differs only inside such values and has no separator there. numpy then computes
+the meaning of the values for all tails of a shape, column by column.
 
     first tail   topic  __PID p  __SEQ 4711  UNIQ_KEY AC11…0007   ─► TailShape
     the others   equal  equal    digits      anything but 01, 02  ─► rows of that shape
@@ -25,13 +27,13 @@ from commitlog.records.places import is_possible_topic
 from commitlog.records.producer_numbers import NAME_SIZE, PRODUCER, find_numbers
 
 GROUP_MIN: Final = 8  # fewer tails of one size are not worth a shape
-SHAPES_MAX: Final = 32  # of one size and chunk; a flood of shapes is read entry by entry
-MISSES_MAX: Final = 3  # shapes that hardly any tail has: what is left is such a flood
+SHAPES_MAX: Final = 32  # per size and chunk; tails of further shapes are read entry by entry
+MISSES_MAX: Final = 3  # after so many shapes with few tails the rest is read entry by entry
 
 _find_wanted = re.compile(rb"\x02(TAGS|KEYS|UNIQ_KEY)\x01([^\x02]+)").finditer
 _find_values = re.compile(rb"\x02([^\x01\x02]+)\x01([^\x02]+)").finditer
 _find_keys = re.compile(rb"[^ ]+").finditer
-_SEPARATORS_END: Final = 3  # 0, 1 and 2 are no text
+_SEPARATORS_END: Final = 3  # bytes below it are not text: 1 and 2 separate, 0 ends a numpy string
 _TENS: Final = tuple(10**exponent for exponent in range(18))
 
 Span = tuple[int, int]  # begin and end in the tail
@@ -39,15 +41,15 @@ Span = tuple[int, int]  # begin and end in the tail
 
 @dataclass(frozen=True, slots=True)
 class TailShape:
-    """The shape of a tail, read from its first example. Spans are (begin, end) within the tail.
+    """The shape of tails, read from the first one. Spans are (begin, end) within a tail.
 
     Attributes:
         is_usual: False when tails like this one must be read entry by entry.
-        free: values in which others of this shape may differ.
+        free: values that may differ between tails of this shape.
         tags: the TAGS value.
         keys: index keys, in the order in which they are indexed; ASCII.
         spaced: the KEYS value; its spaces must stand at the same places.
-        producer, number: its id and the digits of its number, both or neither.
+        producer, number: the producer's id and the digits of the message's number, or neither.
     """
 
     is_usual: bool
@@ -61,7 +63,7 @@ class TailShape:
 
 
 def read_shape(tail: bytes, special: Set[bytes]) -> TailShape:
-    """The shape of one tail; one that is damaged, or of a `special` topic, is not usual."""
+    """Read the shape of a tail; a damaged tail, or one of a `special` topic, is not usual."""
     block_at = tail[0] + 3
     topic = tail[1 : block_at - 2]
     if (
@@ -111,14 +113,14 @@ def _moved(span: Span, by: int) -> Span:
 
 
 def _numbers_in(block: bytes) -> tuple[Span, Span | None, Span]:
-    """Spans: producer id, digits of its number, and bytes that all tails of a shape share."""
+    """Spans of the producer id, of the number's digits, and of bytes that may not differ."""
     nowhere = (0, 0)
     at = block.find(PRODUCER, 1)
     if at < 0:
         return nowhere, None, nowhere
     found = find_numbers(block, at, len(block))
     if found is None:
-        return nowhere, None, (at, len(block))  # in another tail there might be a number
+        return nowhere, None, (at, len(block))  # else another tail could have a number here
     stop, begin, end = found
     if not block[at:stop].isascii():
         return nowhere, None, (at, stop)
@@ -128,8 +130,8 @@ def _numbers_in(block: bytes) -> tuple[Span, Span | None, Span]:
 class Tails:
     """One row per message, in parallel arrays; valid where `usual` is set.
 
-    `topic` and `producer` are numbers that `topics` and `producers` give (-1: none was sent);
-    `hashes` has a column for each key that a message may have, -1 where it has fewer.
+    `topic` and `producer` hold values of `topics` and `producers` (-1: the message names no
+    producer). Column k of `hashes` is for the k-th key of a message, -1 where it has fewer keys.
     """
 
     __slots__ = (
@@ -162,7 +164,7 @@ class Tails:
     def _read_size(
         self, data: Buffer, rows: Any, starts: Any, size: int, special: Set[bytes]
     ) -> None:
-        """Tails of one size; `rows` None: these are all rows."""
+        """Read tails of one size into `rows`; None: into all rows."""
         numpy = self._numpy
         windows = numpy.ndarray((len(data) - size + 1,), f"V{size}", data, 0, (1,))
         matrix = windows[starts].view(numpy.uint8).reshape(-1, size)
@@ -183,7 +185,7 @@ class Tails:
                 return
 
     def _take(self, rows: Any, matrix: Any, shape: TailShape) -> None:
-        """These rows have that shape."""
+        """Fill in `rows`; their tails are the rows of `matrix` and have this shape."""
         if not shape.is_usual:
             return
         numpy = self._numpy
@@ -208,7 +210,7 @@ class Tails:
             self.hashes[rows, column] = accel.hashes_of_rows(shape.topic, matrix[:, begin:end])
 
     def _by_value(self, matrix: Any, span: Span, number_of: Callable[[bytes], int]) -> Any:
-        """`number_of` each row's bytes in `span`, asked once for each value."""
+        """`number_of` of each row's bytes in `span`; called once for each distinct value."""
         numpy, values = self._numpy, matrix[:, slice(*span)]
         if (values == values[0]).all():
             return number_of(values[0].tobytes())
@@ -219,7 +221,7 @@ class Tails:
 
 
 def _differing(matrix: Any, shape: TailShape) -> Any:
-    """Where a tail of the matrix cannot be of the shape, which its first row has."""
+    """Marks the bytes by which a row of `matrix` does not fit `shape`, that of the first row."""
     first = matrix[0]
     differs = matrix != first
     for begin, end in shape.free:

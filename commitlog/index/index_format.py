@@ -15,8 +15,8 @@ Source: docs/spec/store.md 4.
 Entry ordinals begin at 1; place 0 exists and is never used. Only hashes are stored, so
 a query also returns collisions: the caller compares the real keys.
 
-A crash may leave a file whose header, slots and entries are of different moments. Java deletes
-every file that is newer than the checkpoint and dispatches again; so do we.
+A crash may leave a file whose header, slots and entries are of different moments. As in Java, the
+store then deletes every file that is newer than the checkpoint and dispatches again.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class IndexHeader(NamedTuple):
     next_ordinal: int = 1
 
     def is_full(self, geometry: IndexGeometry) -> bool:
-        """No entry may be inserted any more."""
+        """True if the file has no place for another entry."""
         return self.next_ordinal >= geometry.entries
 
 
@@ -142,8 +142,8 @@ def place(
 ) -> tuple[IndexEntry, IndexHeader]:
     """The entry to write at ordinal `header.next_ordinal`, and the header after it.
 
-    `slot_value` is what the key's slot holds now; it becomes `header.next_ordinal`. The caller has
-    seen that the file is not full.
+    `slot_value` is the ordinal in the key's slot; the caller puts `header.next_ordinal` there. The
+    file must not be full.
     """
     ordinal = header.next_ordinal
     previous = slot_value if 0 < slot_value <= ordinal else 0
@@ -177,8 +177,8 @@ def place_many(
 ) -> Placed:
     """Insert (key hash, physical offset, store time) one after the other, as `place` does.
 
-    Stops when the file is full: `taken` says how many went in. `slot_values` gives what a slot
-    held before. The entries belong at `entry_position(header.next_ordinal)`.
+    Stops when the file is full: `taken` is the number of entries inserted. `slot_values` gives the
+    ordinal in a slot before. The entries belong at `entry_position(header.next_ordinal)`.
     """
     read_slot = slot_values.__getitem__ if isinstance(slot_values, Mapping) else slot_values
     begin_ms, end_ms, begin_offset, end_offset, used, ordinal = header

@@ -4,7 +4,7 @@ Source: docs/spec/raft_log.md Annex A: facts 3 and 4.
 
 The log and the queue offset in each record are the truth. Java's recovery after a kill loses queue
 rows and puts later messages below their offset; a store can also have lost its derived folders.
-Both are found here, once per queue, with the first place.
+This module reports both: one finding per queue, with the first offset that is wrong.
 
 After a crash derived files may lag behind the log, and entries above the commit index are not in
 them: then "missing at the end" is a note, not damage.
@@ -33,7 +33,7 @@ from commitlog.records.properties import find_property
 from commitlog.store.reader import Finding, Item
 
 _READ_AHEAD = 1000
-# queues beside the message's own (docs/spec/store.md 3.6); their rules are not ours
+# queues beside the message's own (docs/spec/store.md 3.6), which only RocketMQ writes
 _LMQ_PREFIX = b"%LMQ%"
 
 
@@ -57,8 +57,8 @@ class _QueueCheck:
 class DerivedCompare:
     """`add` every item in log order, then `findings`.
 
-    `log_begin`: lowest address of the log. `clean`: the store was closed, so nothing may be
-    missing. `committed`: highest index that has to be in the derived files, None when unknown.
+    `log_begin`: lowest address of the log. `clean`: the store was closed, so every entry must be
+    there. `committed`: highest index that must be in the derived files, None when unknown.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class DerivedCompare:
     def _check_ext(
         self, check: _QueueCheck, offset: int, address: int, record: ScannedRecord
     ) -> None:
-        """Does the unit say the message's tags and time? Its bits are another's business."""
+        """Compare the unit's tags code and store time with the message's, and no filter bits."""
         assert self._queues is not None
         unit = self._queues.ext(record.topic, record.queue_id).get(address)
         wanted = _tags_code(record), record.store_timestamp_ms
@@ -173,7 +173,7 @@ class DerivedCompare:
     def findings(self, *, log_damaged: bool) -> list[Finding]:
         """One finding per queue, and one for the index, that differ from the log.
 
-        With a damaged log entries for messages that are no longer there are no surprise.
+        If the log is damaged, entries whose messages it no longer holds are not reported.
         """
         found = list(self._broken)
         for (topic, queue_id), check in sorted(self._checks.items()):
@@ -220,7 +220,7 @@ class DerivedCompare:
             )
 
     def _unknown_queues(self) -> Iterator[Finding]:
-        """Queues of which the log holds no message, though they point into it."""
+        """Findings for queues that point into the log although it holds no message of theirs."""
         for queue in self._queues or ():
             topic = queue.topic.encode("utf-8", "surrogateescape")
             if (topic, queue.queue_id) in self._checks or topic.startswith(_LMQ_PREFIX):

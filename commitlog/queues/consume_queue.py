@@ -1,11 +1,11 @@
 """ConsumeQueue: where the messages of one queue are, 20 bytes each (docs/spec/store.md 3.1-3.3).
 
     consumequeue/<topic>/<queue id>/<20 digits>       entry n is at byte n·20 of the address space
-    the entry is drawn in queue_entry.py; fillers stand before the first entry of a queue that
-    begins late
+    the layout of an entry is in queue_entry.py; fillers stand before the first entry of a queue
+    that does not begin at offset 0
 
-Derived from committed bytes only; can be thrown away and rebuilt. Written by `pwrite`, one per
-batch. The end of the data is the first entry without a size.
+Queues are derived from committed bytes only, so they can be deleted and rebuilt. One `pwrite`
+writes the entries of a batch. The data ends before the first entry of size 0.
 
 What a crash may leave: entries behind the last sync lost or torn in any pattern. `keep` brings the
 queue back to the entries that the dispatch mark vouches for; the others are dispatched again.
@@ -19,7 +19,7 @@ from typing import ClassVar
 from commitlog.queues.queue_entry import ENTRY, ENTRY_SIZE, PRE_BLANK, PRE_BLANK_SIZE, QueueEntry
 from commitlog.queues.queue_files import QueueFiles
 
-TAIL_READ = 4096  # an entry and what follows it: mostly all that a sparse file holds behind it
+TAIL_READ = 4096  # bytes read from the last kept entry on; a sparse file rarely has more behind it
 
 
 class ConsumeQueue(QueueFiles):
@@ -37,7 +37,7 @@ class ConsumeQueue(QueueFiles):
         self.min_offset = self.max_offset = self._log.start // ENTRY_SIZE
         self.end_position = 0
         self._first_position = -1  # of the first file's first entry; -1: unknown
-        self.run: list[bytes] = []  # the dispatcher's: encoded entries that go in with its batch
+        self.run: list[bytes] = []  # used by the dispatcher: encoded entries of its next batch
         self.run_end = 0
 
     # ---- finding the end ------------------------------------------------------------------------
@@ -92,7 +92,7 @@ class ConsumeQueue(QueueFiles):
         return True
 
     def forget(self) -> None:
-        """No entry is left; a queue that begins at 0 keeps its first file, for those to come."""
+        """Drop all entries; a queue that begins at 0 keeps its first file for later entries."""
         if self._log.start or not self._log.file_starts:
             self.remove()
             return
@@ -102,7 +102,7 @@ class ConsumeQueue(QueueFiles):
         self._first_position = -1
 
     def cut(self, position: int) -> None:
-        """Forget messages that begin at or above `position`. The queue's end is known."""
+        """Drop the entries of messages at or above `position`; `recover` or `keep` ran before."""
         start = self._log.start // ENTRY_SIZE
         end = self._first_offset(start, self.max_offset, lambda at, _: at >= position)
         if end == self.max_offset and end > start:
@@ -133,7 +133,7 @@ class ConsumeQueue(QueueFiles):
     # ---- writing --------------------------------------------------------------------------------
 
     def append(self, offset: int, position: int, size: int, tags_code: int) -> bool:
-        """One entry, by the rules of docs/spec/store.md 3.2. False when it was there already.
+        """Add one entry by the rules of docs/spec/store.md 3.2. False when it was there already.
 
         A gap (an offset above the end) is closed: the entry goes to the end, as in RocketMQ.
         """
@@ -147,7 +147,7 @@ class ConsumeQueue(QueueFiles):
         return True
 
     def append_run(self, entries: bytes, count: int, end_position: int) -> None:
-        """`count` encoded entries for the offsets from `max_offset` on, in one write.
+        """Add `count` encoded entries at the offsets from `max_offset` on, in one write.
 
         The caller has checked that they belong exactly there. Raises OSError.
         """
@@ -164,10 +164,9 @@ class ConsumeQueue(QueueFiles):
         self.end_position = end_position
 
     def begin_at(self, offset: int) -> None:
-        """All entries below `offset` went with the log's beginning before this queue was built.
+        """Let a queue without entries begin at `offset`: its older messages left the log already.
 
-        For a queue without entries; nothing is written: that its first entry has this offset will
-        say the same.
+        Writes nothing: after a restart the offset of the first entry shows the same beginning.
         """
         assert self.max_offset == self.min_offset
         if self._log.file_starts:
@@ -196,7 +195,7 @@ class ConsumeQueue(QueueFiles):
         return [QueueEntry._make(entry) for entry in ENTRY.iter_unpack(data)]
 
     def read_raw(self, offset: int, count: int) -> bytes:
-        """The same, as the bytes they are on disk."""
+        """The entries that `read` returns, as the bytes on disk."""
         if offset < self.min_offset:
             return b""
         count = min(count, self.max_offset - offset)
@@ -249,7 +248,7 @@ class ConsumeQueue(QueueFiles):
 
     @property
     def entry_end(self) -> int:
-        """Number of the entry that comes next: its offset."""
+        """Offset of the entry that comes next."""
         return self.max_offset
 
     def remove(self) -> None:

@@ -1,12 +1,12 @@
-"""First files of queues that are about to get their first messages, made in a thread.
+"""Makes the first files of queues in a thread, before those queues get their first messages.
 
-    FirstFiles(queues) ─► run(), in any thread: folders and files ─► adopt(), on the owner's
+    FirstFiles(queues) ─► run(), in any thread: folders and files ─► adopt(), on the queues' thread
 
-To make folders and a file takes a disk a millisecond, and now and then a second. Whoever has an
-event loop asks for them before it writes, and the writes then find them there.
+Making folders and a file takes a millisecond of the disk, and now and then a second. A caller on an
+event loop therefore has them made before it writes, so that its writes find the files there.
 
-What a crash may leave: a file without entries, as one does between making a file and writing its
-first entry. Nothing vouches for entries in it, so `ConsumeQueues.keep` takes it for an empty queue.
+A crash may leave a file without entries, like a crash between making a file and writing its first
+entry. The dispatch mark covers no entry of it, so `ConsumeQueues.keep` reads it as an empty queue.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from commitlog.queues.queue_entry import ENTRY_SIZE
 
 
 class FirstFiles:
-    """One piece of disk work for `queues`, which have no files and begin at offset 0.
+    """Disk work that makes the first file of each of `queues`, which have none and begin at 0.
 
-    They may be read meanwhile, and nothing is written to them before `adopt` or `close`.
+    Until `adopt` or `close` the caller may read these queues and must not write to them.
     """
 
     def __init__(self, queues: Sequence[ConsumeQueue]) -> None:
@@ -33,9 +33,9 @@ class FirstFiles:
         self._error: OSError | None = None
 
     def run(self) -> None:
-        """Make them, once, in any thread; a second caller waits for the first one.
+        """Make the files, once, in any thread; a second caller waits for the first one.
 
-        An error of the disk is raised by `adopt`.
+        If the disk fails here, `adopt` raises its error.
         """
         with self._lock:
             if self._is_done:
@@ -50,9 +50,9 @@ class FirstFiles:
                 self._error = error
 
     def adopt(self) -> None:
-        """After `run`: give the queues their files. Raises OSError when not all could be made.
+        """Give the queues the files that `run` made. Raises OSError if some could not be made.
 
-        Files that were made are used whether it raises or not.
+        The other queues have their files even when it raises.
         """
         assert self._is_done
         for queue, file in zip(self._queues, self._made, strict=False):

@@ -38,7 +38,7 @@ class QueueEntry(NamedTuple):
 
     @property
     def is_written(self) -> bool:
-        """False ends the written part of a queue; fillers count as written.
+        """True for an entry or a filler; the first False ends the written part of a queue.
 
         Source: docs/spec/store.md 3.3.
         """
@@ -46,7 +46,7 @@ class QueueEntry(NamedTuple):
 
     @property
     def is_filler(self) -> bool:
-        """Stands before the first message of a queue that does not begin at offset 0."""
+        """True for a filler: it stands before the first message of a queue that begins late."""
         return self.size == PRE_BLANK_SIZE and self.physical_offset == 0
 
 
@@ -56,7 +56,7 @@ pack_entry = ENTRY.pack
 def pack_entries(
     physical_offsets: Iterable[int], sizes: Iterable[int], tags_codes: Iterable[int]
 ) -> bytes:
-    """Many entries one after the other."""
+    """Encode many entries, one after the other."""
     return b"".join(map(ENTRY.pack, physical_offsets, sizes, tags_codes))
 
 

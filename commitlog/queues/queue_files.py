@@ -19,8 +19,8 @@ class QueueFiles(ABC):
         folder: `<kind>/<topic>/<queue id>`, made when the first entry comes.
         file_size: bytes per file, a multiple of the entry's size.
         staging: folder for half-made files, outside the queues.
-        opened: told of every file that takes a descriptor.
-        changed: told, again and again, that this queue is no longer what was last synced.
+        opened: called with every file that takes a descriptor.
+        changed: called with this queue at each change of its entries; it has to be synced again.
 
     Raises StoreLayoutError when the folder holds other files than this queue's.
     """
@@ -68,7 +68,7 @@ class QueueFiles(ABC):
 
     @property
     def log(self) -> SegmentLog:
-        """The files below; for flushing and for tools."""
+        """The queue's files as one address space; for flushing and for tools."""
         return self._log
 
     @property

@@ -1,12 +1,12 @@
-"""Headers of many entries at once: checked where they stand, or made for bodies laid out; numpy.
+"""Checks the headers of many entries at once, or writes them before their bodies; needs numpy.
 
     entry   ┌ header: 48 bytes ───────────────────────────────────────────────┬ body
             │ 0 magic │ 4 size │ 8 index │ 16 term │ 24 position │ 32 channel │
             │ 36 chain_crc │ 40 body_crc │ 44 body size              │ docs/spec/raft_log.md 1.2
     slot    │ 0 magic │ 4 position │ 12 size │ 16 index │ 24 term │        docs/spec/raft_log.md 1.5
 
-What these say of an entry is what the loops of dledger/log/check.py and encode.py say, which
-remain for few entries, without numpy, and to find out what is wrong.
+The results equal those of the loops in dledger/log/check.py and encode.py. Those loops serve few
+entries, machines without numpy, and the search for the fault of an invalid entry.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from commitlog.records.checksum import crc32
 from commitlog.records.record import HEADER_SIZE, MAGIC_ENTRY
 
 ENTRIES_MIN: Final = 24
-"""Below, the plain loops are faster."""
+"""For fewer entries the plain loops are faster."""
 
 _FRONT_SIZE: Final = 36  # the header up to its checksums
 _CHAIN_INPUT_SIZE: Final = 44  # previous chain_crc, front, body_crc
@@ -42,9 +42,9 @@ _SLOTS = struct.Struct(f"{_SLOT_SIZE}s")
 
 
 class Verified(NamedTuple):
-    """The valid entries that the data begins with: their slots, and where the next one begins.
+    """The valid entries at the beginning of the data: their slots, and where the next one begins.
 
-    `end` is an offset into the data; `chain_crc` the last entry's.
+    `end` is an offset into the data; `chain_crc` is that of the last entry.
     """
 
     slots: list[bytes]
@@ -62,12 +62,14 @@ def verify_entries(
     chain_crc: int,
     end_max: int,
 ) -> Verified | None:
-    """The entries that `data` begins with, from number `index` on, all of `term`; None for none.
+    """Return the valid entries at the beginning of `data`: from `index` on, all of `term`.
+
+    None for fewer than ENTRIES_MIN, or for a wrong checksum: the plain loop then finds the fault.
 
     Args:
         base: the log's address of the data's first byte.
-        chain_crc: of the entry before.
-        end_max: offset where the last record of this file may end at most.
+        chain_crc: that of the entry before `index`.
+        end_max: highest offset at which the last record of this file may end.
     """
     starts, end = entry_starts(numpy, data, 0)
     count = len(starts)
@@ -77,32 +79,32 @@ def verify_entries(
     if count < ENTRIES_MIN:
         return None
     starts, edges = starts[:count], edges[: count + 1]
-    right = _fronts(numpy, starts + base, numpy.diff(edges), index, term)
+    expected = _fronts(numpy, starts + base, numpy.diff(edges), index, term)
     found = _rows(numpy, data, starts)
-    right[:, 36:44] = found[:, 36:44]  # the checksums, which are looked at below
-    if found.tobytes() != right.tobytes():
-        count = int((found != right).any(1).argmax())
+    expected[:, 36:44] = found[:, 36:44]  # the checksums are compared below
+    if found.tobytes() != expected.tobytes():
+        count = int((found != expected).any(1).argmax())
         if count < ENTRIES_MIN:
             return None
-        edges, right, found = edges[: count + 1], right[:count], found[:count]
+        edges, expected, found = edges[: count + 1], expected[:count], found[:count]
     offsets = edges.tolist()
     with memoryview(data) as view:
         body_crcs = [crc32(view[start + HEADER_SIZE : stop]) for start, stop in pairwise(offsets)]
     inputs = numpy.empty((count, _CHAIN_INPUT_SIZE), numpy.uint8)
     inputs[0, :4] = tuple(chain_crc.to_bytes(4, "big"))
     inputs[1:, :4] = found[:-1, 36:40]
-    inputs[:, 4:40] = right[:, :_FRONT_SIZE]
+    inputs[:, 4:40] = expected[:, :_FRONT_SIZE]
     inputs[:, 40:] = found[:, 40:44]
     chain_crcs = [crc32(each) for (each,) in _CHAIN_INPUTS.iter_unpack(inputs.tobytes())]
     checksums = numpy.array((chain_crcs, body_crcs), ">u4").T
     if found[:, 36:44].tobytes() != checksums.tobytes():
         return None
-    slots = [slot for (slot,) in _SLOTS.iter_unpack(_slots(numpy, right))]
+    slots = [slot for (slot,) in _SLOTS.iter_unpack(_slots(numpy, expected))]
     return Verified(slots, chain_crcs[-1], offsets[-1])
 
 
 class Stamped(NamedTuple):
-    """`slots`: 32 bytes per entry; `chain_crc`: the last entry's."""
+    """`slots`: 32 bytes per entry; `chain_crc`: that of the last entry."""
 
     slots: bytes
     chain_crc: int
@@ -119,9 +121,9 @@ def stamp_entries(
     chain_crc: int,
     stamp_at: int,
 ) -> Stamped:
-    """Write the headers, and each body's address to its byte `stamp_at`, if that is not negative.
+    """Write the headers into `data`: it holds bodies of `sizes`, each behind space for its header.
 
-    `data` holds bodies of `sizes`, each behind space for its header.
+    If `stamp_at` is not negative, writes each body's address at that byte of the body, too.
     """
     edges = numpy.zeros(len(sizes) + 1, numpy.int64)
     lengths = numpy.array(sizes, numpy.int64) + HEADER_SIZE

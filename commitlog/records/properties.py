@@ -44,7 +44,7 @@ def encode_properties(properties: Mapping[str, str]) -> bytes:
 
 
 def join_properties(properties: Mapping[str, str]) -> bytes:
-    """The block for pairs that `decode_properties` gave: they need no check, and have any size."""
+    """The block for pairs that `decode_properties` returned: unchecked, of any size."""
     return _joined(properties).encode("utf-8", "replace")
 
 
@@ -68,7 +68,7 @@ def _check_pair(name: str, value: str) -> None:
 def decode_properties(block: bytes | bytearray | memoryview) -> dict[str, str]:
     """The pairs of a block; of a repeated name the last one counts.
 
-    Never fails: what is no pair is dropped, as in Java.
+    Never fails: it drops bytes that are not a pair, as Java does.
     """
     result: dict[str, str] = {}
     for piece in str(block, "utf-8", "replace").split("\x02"):

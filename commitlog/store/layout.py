@@ -4,16 +4,15 @@
            abort          process id as text: present while the store is open, and after a crash
            abort.bak      what `abort` held before
            checkpoint     flush times (checkpoint.py)
-           dispatched     the dispatch mark (dispatch_mark.py), ours
-           staging/       half-made files, ours; may be emptied at any time
+           dispatched     the dispatch mark (dispatch_mark.py); not in RocketMQ
+           staging/       half-made files; may be emptied at any time; not in RocketMQ
            commitlog/<20 digits>
            consumequeue/<topic>/<queue id>/<20 digits>
            consumequeue_ext/…  batchconsumequeue/…  index/<17 digits>  config/*.json
            dledger-<id>/  the replicated log, in a node's root
 
-The lock is taken before any other file is touched (docs/spec/store.md 5.2, 8). Nobody else may open
-the lock
-file: closing any descriptor of it would drop the lock of this process.
+The lock is taken before any other file is touched (docs/spec/store.md 5.2, 8). No other code of the
+process may open the lock file: closing any descriptor of it would drop this process's lock.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class StoreLayout:
-    """Where things are below a store root."""
+    """Paths of the files and folders of one store."""
 
     root: Path
 
@@ -67,29 +66,29 @@ class StoreLayout:
 
     @property
     def checkpoint(self) -> Path:
-        """File of the times up to which all is synced."""
+        """File with the times up to which log, queues and index are synced."""
         return self.root / "checkpoint"
 
     @property
     def abort(self) -> Path:
-        """File that exists while the store is open: left after a crash."""
+        """File that exists while the store is open; a crash leaves it behind."""
         return self.root / "abort"
 
     @property
     def abort_backup(self) -> Path:
-        """The abort file of the start before, kept when it is written anew."""
+        """Copy of the abort file that the start before left."""
         return self.root / "abort.bak"
 
     @property
     def lock(self) -> Path:
-        """File that the one process locks that has the store open."""
+        """File that a process locks for as long as it has the store open."""
         return self.root / "lock"
 
 
 def lock_store(files: FileSystem, root: Path) -> StoreLock:
-    """Make the root if need be and lock it.
+    """Make the root folder if it is missing, and lock it.
 
-    Raises StoreLocked when somebody has it open, StoreFailed when the folder cannot be written.
+    Raises StoreLocked when the store is open already, StoreFailed when the folder is not writable.
     """
     try:
         files.make_dirs(root)
@@ -111,15 +110,15 @@ def _locked(root: Path) -> StoreLocked:
 
 
 def was_clean(files: FileSystem, layout: StoreLayout) -> bool:
-    """Did the last opener close the store? True for a new one."""
+    """True if the process that opened the store last has closed it, and for a new store."""
     return not files.exists(layout.abort)
 
 
 def write_abort(files: FileSystem, layout: StoreLayout, process_id: int) -> None:
-    """Note that the store is open; the former content goes to abort.bak.
+    """Write the abort file; its former content goes to abort.bak.
 
-    On a full disk the note is an empty file, or the former one: that it is there is all that
-    counts. Source: docs/spec/store.md 5.2.
+    On a full disk the file is empty, or the former one stays: only its existence counts.
+    Source: docs/spec/store.md 5.2.
     """
     exists = files.exists(layout.abort)
     try:

@@ -5,8 +5,8 @@
        ▲               │  higher term, or a leader speaks    │           │
        └───────────────┴─────────────────────────────────────┴───────────┘
 
-A node that was cut off keeps its term: it never gets past the pre-vote, so it disturbs nobody when
-it comes back, and follows within one heartbeat (L1).
+A node that was cut off keeps its term: it never gets past the pre-vote. So it disturbs no other
+node when it comes back, and follows the leader within one heartbeat (L1).
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ def become_follower(state: State, term: Term, leader: NodeId | None) -> None:
 
 
 def timer_fired(state: State) -> None:
-    """No leader was heard for one election timeout: rehearse a candidacy."""
+    """Begin a pre-vote if this node has heard no leader for one election timeout."""
     if state.role is Role.LEADER or state.now < state.election_deadline:
         return
-    ill = state.disk.health is DiskHealth.STALLED or state.disk.may_not_lead
-    if membership.may_stand(state) and not ill:
+    disk_unfit = state.disk.health is DiskHealth.STALLED or state.disk.may_not_lead
+    if membership.may_stand(state) and not disk_unfit:
         start_pre_vote(state)
-    else:  # only others can lead; who did is not heard of any more
+    else:  # this node may not lead; it only forgets the leader that it no longer hears
         state.reset_election_deadline()
         become_follower(state, state.term, None)
 
 
 def start_pre_vote(state: State) -> None:
-    """Ask whether an election could be won, without touching anybody's term."""
+    """Ask the voters whether they would elect this node; no node's term changes."""
     state.reset_election_deadline()
     before = (state.role, state.leader)
     state.end(Span.CANDIDACY)
@@ -66,7 +66,7 @@ def start_pre_vote(state: State) -> None:
 
 
 def start_election(state: State, *, appointed: bool = False) -> None:
-    """Take the next term and vote for oneself; the own vote counts when it is on disk (D1)."""
+    """Take the next term and vote for this node; its own vote counts once it is on disk (D1)."""
     state.reset_election_deadline()
     state.end(Span.CANDIDACY)
     state.end(Span.TERM)
@@ -82,7 +82,7 @@ def start_election(state: State, *, appointed: bool = False) -> None:
 
 
 def hard_state_persisted(state: State, event: HardStatePersisted) -> None:
-    """Our own vote may count now."""
+    """Count this node's own vote if the vote of its candidacy is on disk now (D1)."""
     state.hard_persisted = max(state.hard_persisted, event.sequence)
     if state.role is Role.CANDIDATE and state.hard_persisted >= state.candidacy_sequence:
         state.votes[state.me] = True
@@ -90,7 +90,7 @@ def hard_state_persisted(state: State, event: HardStatePersisted) -> None:
 
 
 def vote_requested(state: State, request: VoteRequest) -> None:
-    """Grant or refuse; a real vote is on disk before its answer leaves."""
+    """Grant or refuse a vote; a granted real vote is on disk before its answer is sent (D1)."""
     if not membership.may_vote(state) or state.disk.health is DiskHealth.STALLED:
         return
     appointed = request.transfer and request.sender in state.peers
@@ -159,18 +159,19 @@ def _answer(state: State, request: VoteRequest, *, granted: bool) -> None:
 
 
 def timeout_now(state: State, message: TimeoutNow) -> None:
-    """The leader appointed us: stand at once, stickiness aside."""
+    """Start an election at once: the leader appointed this node, so stickiness does not apply."""
     if transfer.may_stand(state, message.sender, message.term):
         start_election(state, appointed=True)
 
 
 def leader_disconnected(state: State, spread: float = 0.0) -> None:
-    """The leader's connection broke: it may be dead. Look soon, instead of after a full timeout.
+    """Shorten the election deadline: the leader's connection broke, so the leader may be dead.
 
-    `spread`: seconds over which many groups that lost their leaders at once begin; 0: one did.
+    `spread`: seconds over which the elections of many groups are spread that lost their leaders at
+    once; 0 for a single group.
 
-    A glitch does no harm: the leader's next heartbeat puts the deadline back, and those who still
-    hear it refuse the pre-vote. A promise that it counts on is kept (lease.py).
+    If the leader lives, no harm is done: its next heartbeat puts the deadline back, and nodes that
+    still hear it refuse the pre-vote. A promise of this node to the leader is kept (lease.py).
     """
     state.heard_leader_at = float("-inf")
     free = max(state.now, state.promised_until)

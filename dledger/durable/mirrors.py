@@ -1,12 +1,12 @@
-"""`currterm` and `checkpoint` as Java reads them. Written for others, never read.
+"""Writes `currterm` and `checkpoint` for Java, which reads them; dledger never does.
 
 Source: docs/spec/raft_log.md 1.6.
 
     currterm     voteLeader=<node id or empty> \\n currTerm=<long> \\n
     checkpoint   committedIndex=<long> \\n endIndex=<long> \\n
 
-Replaced whole, at most every 3 s (Java's checkPointInterval) and at close; a crash leaves the old
-file or the new one. On a full disk they stay as they are: nothing of ours reads them.
+Each file is replaced whole, at most every 3 s (Java's checkPointInterval) and at close; a crash
+leaves the old file or the new one. On a full disk both stay as they are.
 """
 
 from __future__ import annotations
@@ -55,5 +55,5 @@ class Mirrors:
             except OSError as error:
                 if not is_out_of_space(error):
                     raise
-                return  # they are still stale, and tried again
+                return  # the rest stays stale, so the next `write` tries again
             self._written[name] = data

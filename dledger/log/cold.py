@@ -1,8 +1,7 @@
 """Reads entries outside the tail cache: pread, verify, and rewrite bad index slots on the way.
 
-Everything here believes the data files only. A slot that does not agree with its record is
-rewritten from the record before it; when the record itself is not what follows from that one, it
-is damage.
+Only the data files are trusted. A slot that does not agree with its record is rewritten from the
+records. A record that does not continue the record before it is damaged.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def scan(row: FileRow, start: Tail, zero_below: int, end: int) -> Iterator[Piece
     The last piece says in `checked.reason` why it ended; it may be empty.
     """
     want = SCAN_SIZE
-    while True:  # each turn gets further in the row, or asks for twice as much of it
+    while True:  # each turn advances, or reads twice as much
         size = min(want, end - start.end)
         data = memoryview(row.read(start.end, size))
         checked = check_records(data, start, row.file_size, zero_below)
@@ -49,8 +48,8 @@ def scan(row: FileRow, start: Tail, zero_below: int, end: int) -> Iterator[Piece
         start = checked.tail
 
 
-def _nobody_asks(_: Index) -> None:
-    """Damage is told to the reader alone."""
+def _no_listener(_: Index) -> None:
+    """The default of `when_damaged`: only the reader learns of the damage, by its error."""
 
 
 class ColdReader:
@@ -63,18 +62,18 @@ class ColdReader:
         self._data, self._slots = data, slots
         self._zero_below = zero_below
         self.begin_at(anchor)
-        self.when_damaged: Callable[[Index], None] = _nobody_asks
+        self.when_damaged: Callable[[Index], None] = _no_listener
 
     def begin_at(self, anchor: Tail) -> None:
         """Begin behind `anchor`, the end of the record before the first one in the files."""
         self.anchor, self.first = anchor, Index(anchor.id.index + 1)
 
     def header(self, index: int) -> RecordHeader:
-        """Header of the record `index`; its slot and its place agree. Raises StoreDamaged."""
+        """Header of the record `index`; rewrites its slot if that is wrong. Raises StoreDamaged."""
         return self.by_slot(index) or self._rewrite_slots(index)
 
     def slot_agrees(self, index: int) -> bool:
-        """Does the slot on disk name the record that it points to?"""
+        """True if the slot on disk agrees with the record that it points to."""
         return self.by_slot(index) is not None
 
     def tail(self, index: int) -> Tail:
@@ -86,7 +85,7 @@ class ColdReader:
         return Tail(EntryId(Term(header.epoch), Index(index)), header.chain_crc, end)
 
     def by_slot(self, index: int) -> RecordHeader | None:
-        """Header of a record that its slot names; None when one of the two is wrong."""
+        """Header of the record that slot `index` points to; None unless the two agree."""
         slot = self._slots.read(index)
         if slot is None or not self._data.start <= slot.position <= self._data.end - HEADER_SIZE:
             return None
@@ -111,7 +110,7 @@ class ColdReader:
         return header
 
     def known_before(self, index: int) -> Tail:
-        """The end of a record before `index` that its slot names, of the nearest or almost."""
+        """End of a record before `index` with a slot that agrees: the nearest one, or almost."""
         known, step = index - 1, 1
         while known >= self.first and self.by_slot(known) is None:
             known, step = known - step, step * 2
@@ -169,7 +168,7 @@ class ColdReader:
         raise KeyError(f"no record begins at position {position}")
 
     def term_runs(self, last: int, final: int) -> list[TermRun]:
-        """Runs of the records up to `last`, of term `final`; a search for the end of each term."""
+        """Runs of equal terms up to record `last` of term `final`; by binary search."""
         runs: list[TermRun] = []
         index, term = int(self.first), 0
         while index <= last:
@@ -188,7 +187,7 @@ class ColdReader:
         return runs
 
     def _term(self, index: int, last: int, lowest: int, highest: int) -> int:
-        """Of a record that may be damaged: then its slot has to say it, or the records around."""
+        """Term of a record; if it is damaged, by its slot, or by its neighbours if they agree."""
         if lowest == highest:
             return lowest
         try:
@@ -204,7 +203,7 @@ class ColdReader:
             return before
 
     def _known_behind(self, index: int, last: int) -> RecordHeader | None:
-        """The nearest record behind `index`, up to `last`, that its slot names."""
+        """Header of the nearest record behind `index`, up to `last`, with a slot that agrees."""
         found = None
         while found is None and index < last:
             index += 1

@@ -1,7 +1,7 @@
 """Verified pieces of the older log that were read a moment ago.
 
 Readers of single entries (pulls of a consumer that is behind, queries) come back for the
-neighbours. The first read of a neighbourhood is small; where somebody walks, the next one is large.
+neighbours. The first read of a neighbourhood is small; one that continues a piece is large.
 Bounded by `PIECES_MAX` pieces of `AHEAD_SIZE`, or of one record where that is larger.
 """
 
@@ -10,10 +10,10 @@ from __future__ import annotations
 from dledger.log.cold import Piece
 from dledger.log.tail_cache import Chunk
 
-PIECES_MAX = 8  # walkers that do not disturb each other; a search among them is a few comparisons
+PIECES_MAX = 8  # so many readers do not displace each other's piece; a search compares all pieces
 FIRST_SIZE = 4 << 10  # bytes read for an entry with no known neighbour: a page, a few entries
-AHEAD_SIZE = 128 << 10  # bytes read where somebody walks: some 100 entries, verified in 0.2 ms
-NEAR = 64  # entries behind a known piece that still count as walking: topics interleave
+AHEAD_SIZE = 128 << 10  # bytes read to continue a piece: some 100 entries, verified in 0.2 ms
+NEAR = 64  # a read so many entries behind a piece still continues it: topics interleave
 
 
 def chunk_of(piece: Piece) -> Chunk:
@@ -23,7 +23,7 @@ def chunk_of(piece: Piece) -> Chunk:
 
 
 class RecentPieces:
-    """The pieces, oldest first."""
+    """The pieces that were read last, oldest first."""
 
     def __init__(self) -> None:
         self._chunks: list[Chunk] = []

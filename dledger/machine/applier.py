@@ -1,8 +1,8 @@
-"""Committed entries → the user's machine, each command once; results to their callers here. Pure.
+"""Applies committed entries to the user's machine, each command once, and reports results. Pure.
 
     entries ─► open ─► session: new? ─► a batch ─► machine.apply ─► results ─► sessions, agreement
-                          ├ a duplicate: nothing                                     └─► told
-                          └ no such session: told, so that its opener opens another
+                          ├ a duplicate: no effect                                   └─► `applied`
+                          └ no such session: `told`, so that its opener opens another
 
 The log's time is the largest wall clock of a leader so far: it never runs back, and it is the same
 on every node and after each restart.
@@ -29,18 +29,18 @@ R = TypeVar("R")
 _DONE, _REFUSED = b"\0", b"\1"
 # Members of enumerations as constants: finding one in its class costs more than comparing it.
 _APPLY, _OPEN, _COMMAND = Verdict.APPLY, int(Kind.OPEN), int(Kind.COMMAND)
-#: Space for results is looked for before each entry whose index this divides: with results of a MiB
-#: at most, so many MiB more than allowed are kept at times.
-ROOM_EVERY = 64
+#: Old results are dropped before each entry whose index is a multiple of this. With results of at
+#: most a MiB, up to so many MiB above the limit are kept in between.
+SHRINK_EVERY = 64
 _STATE = struct.Struct(">4sIqqQ")
 _STATE_MAGIC, _STATE_VERSION = b"DLRS", 1
 
 
 class Told(NamedTuple):
-    """News of a session that are no results.
+    """An event of a session that is not a result.
 
-    OPEN: `sequence` opened the session `index`. Other kinds: the session is gone, so this was not
-    applied.
+    Kind OPEN: request `sequence` opened the session `index`. Other kinds: the session has ended, so
+    the command `sequence` was not applied.
     """
 
     kind: int
@@ -57,7 +57,7 @@ _Admitted = tuple[int, int, int, int, int, bytes]
 
 
 class Applier(Generic[C, R]):
-    """Of one node; see the module's text."""
+    """The applier of one node; see the module's text."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Applier(Generic[C, R]):
         voters: Callable[[], Collection[str]],
     ) -> None:
         """`applied(session, results)`: called for all commands, in order; `told`: for commands
-        that were not applied, and for sessions; `voters`: the group as it is.
+        that were not applied, and for sessions; `voters`: returns the group's voters.
         """
         self.machine = machine
         self.sessions = Sessions(results_bytes_max=machine.results_bytes_max)
@@ -76,7 +76,7 @@ class Applier(Generic[C, R]):
         self._told, self._applied = told, applied
         self._has_batches = type(machine).apply_batch is not ReplicatedStateMachine.apply_batch
         self._time_ms = 0
-        #: The log's time at which sessions were looked for that have gone; -1: look again.
+        #: The log's time of the last search for expired sessions; -1: search again.
         self._looked_ms = -1
         self._batch: list[_Admitted] = []
         #: Highest index that the state holds.
@@ -86,7 +86,7 @@ class Applier(Generic[C, R]):
         """Entries (index, term, body) in order. Raises StateMachineFailed, StateMachineDiverged."""
         index, admit = self.applied, self.sessions.admit
         for index, term, body, kind, time_ms, session, sequence, lowest in opened(entries):
-            if index % ROOM_EVERY == 0:
+            if index % SHRINK_EVERY == 0:
                 self._flush(leads)
                 self.sessions.shrink()
             if kind <= OTHER:
@@ -124,17 +124,18 @@ class Applier(Generic[C, R]):
             )
         if not is_noop(body):
             raise StateMachineFailed(
-                index, "it was appended past the machine; start a machine on a log of its own"
+                index,
+                "the entry was not proposed through a machine; start machines on logs of their own",
             )
 
     def _compare(self, session: int, sequence: int, data: bytes) -> None:
-        """A node has published its results of a window."""
+        """Compare the results of a window that a node has published with this node's."""
         self.sessions.keep(session, [(sequence, _DONE)])
         self._applied(session, [(sequence, None)])
         self._agreement.published(data, self._voters())
 
     def _flush(self, leads: bool) -> None:
-        """Apply the batch, keep its results, and tell them session by session."""
+        """Apply the batch, keep its results, and report them session by session."""
         batch = self._batch
         if not batch:
             return
@@ -150,7 +151,7 @@ class Applier(Generic[C, R]):
             self.sessions.keep(session, list(zip(own, kept[begin:end], strict=True)))
             self._applied(session, list(zip(own, told[begin:end], strict=True)))
             begin = end
-        # last: what is published needs a free place
+        # Last: it may propose an entry, and reported results have made a place for that.
         self._agreement.note(zip(indexes, noted, strict=True), leads=leads)
 
     def _encoded(
@@ -226,7 +227,7 @@ class Applier(Generic[C, R]):
     # -- states ------------------------------------------------------------------------------------
 
     def result_of(self, session: int, sequence: int) -> object:
-        """The `Found` result of a command that a state which was taken holds; None: it does not."""
+        """The result of a command, as `Found`, from the loaded state; None if it holds none."""
         data = self.sessions.result(session, sequence)
         if data is None:
             return None
@@ -247,7 +248,10 @@ class Applier(Generic[C, R]):
         return head + sessions
 
     def load(self, data: bytes, index: int) -> None:
-        """Take a head and the state behind it, of entry `index`. Raises StateMachineFailed."""
+        """Load sessions, the log's time and the machine's state as of entry `index`.
+
+        `data`: the bytes of `head` and the state behind them. Raises StateMachineFailed.
+        """
         try:
             magic, version, applied, time_ms, size = _STATE.unpack_from(data)
             if (magic, version) != (_STATE_MAGIC, _STATE_VERSION):
@@ -264,7 +268,7 @@ class Applier(Generic[C, R]):
 
 
 class Found(NamedTuple):
-    """A result that is there, None included; a `CommandRefused` is one."""
+    """Wraps a known result, so that the result None differs from no result."""
 
     result: Any
 

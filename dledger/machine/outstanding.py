@@ -1,12 +1,12 @@
-"""Commands that wait for their results, and late ones: their callers were told so. Pure.
+"""Commands that wait for results, and late ones: those callers got ProposalTimedOut. Pure.
 
     sent, no result in time ─► ProposalTimedOut ─► again ─┬─► the result, when it is here by now
                                  (LateCommand)            └─► sent again under its own number
 
 A late command keeps its number: the session's `lowest` stays below it, so every node still knows
-whether it was applied, and asking again applies it once in all. Few are kept: `late_max` commands
-of `late_bytes_max` bytes, and none whose number is far behind the newest, because a session holds a
-window of numbers only. One whose result has come keeps that, and its own bytes no more.
+whether it was applied, and sending it again applies it once in all. At most `late_max` commands of
+`late_bytes_max` bytes are kept, and none whose number is far behind the newest, because a session
+remembers a window of numbers only. Once its result has come, a late command's bytes are dropped.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from dledger.machine.applier import Found
 Done = Callable[[object, DledgerError | None], None]
 
 LATE_BYTES_MAX = 64 << 20
-"""Of the commands that are late: 1,000 of a few KiB, or 16 of 4 MiB."""
+"""Bytes of all late commands: 1,000 of a few KiB, or 16 of 4 MiB."""
 
 
 @dataclass(slots=True)
 class Outstanding:
-    """One command. `maybe`: attempts that may have been taken; `refused`: why the last was not."""
+    """A command without a result. `maybe`: attempts that a leader may have taken; `refused`: why
+    the last attempt was refused.
+    """
 
     kind: int
     data: bytes
@@ -39,7 +41,7 @@ class Outstanding:
 
 @dataclass(slots=True, eq=False)
 class LateCommand:
-    """A command that was late; `found`: its result, when it came after all."""
+    """A command that its caller waits for no more; `found`: its result, if it came after all."""
 
     sequence: int
     one: Outstanding
@@ -53,9 +55,9 @@ class LateCommand:
 
 @dataclass(slots=True)
 class LateCommands:
-    """Of one node, by number. `late_max`: so many are kept, 0 for none; `bytes_max`: of their data.
+    """The late commands of one node, by number.
 
-    The newest is kept whatever its size.
+    At most `late_max` (0: none) with `bytes_max` bytes are kept; the newest one in any case.
     """
 
     late_max: int
@@ -64,7 +66,7 @@ class LateCommands:
     _size: int = 0
 
     def keep(self, sequence: int, one: Outstanding) -> LateCommand:
-        """Keep one that may have been applied; those that are late for longest make way."""
+        """Keep a command that may have been applied; drops the oldest late ones if need be."""
         late = LateCommand(sequence, one)
         while self._kept and (
             len(self._kept) >= self.late_max or self._size + late.size > self.bytes_max
@@ -75,13 +77,13 @@ class LateCommands:
         return late
 
     def take(self, late: object) -> LateCommand | None:
-        """It is asked for again; None: it is not kept any more, or was asked for before."""
+        """Remove and return a late command that is to be sent again; None if it is not here."""
         if not isinstance(late, LateCommand) or self._kept.get(late.sequence) is not late:
             return None
         return self._remove(late.sequence)
 
     def told(self, sequence: int, found: Found) -> None:
-        """A result; of a command that is late, or of none here."""
+        """Keep a result if its command is a late one."""
         late = self._kept.get(sequence)
         if late is not None:
             self._size -= late.size
@@ -93,16 +95,16 @@ class LateCommands:
         return min([otherwise, *(late.sequence for late in self.waiting())])
 
     def forget_below(self, sequence: int) -> None:
-        """Numbers below are too old for the session's window."""
+        """Drop commands with numbers below `sequence`: the session has forgotten those."""
         for old in [old for old in self._kept if old < sequence]:
             self._remove(old)
 
     def waiting(self) -> list[LateCommand]:
-        """Those without a result."""
+        """The late commands without a result."""
         return [late for late in self._kept.values() if late.found is None]
 
     def drop(self, late: LateCommand) -> None:
-        """Whether it was applied will never be known here."""
+        """Forget a late command: this node will never know whether it was applied."""
         self._remove(late.sequence)
 
     def _remove(self, sequence: int) -> LateCommand:

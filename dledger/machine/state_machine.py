@@ -1,10 +1,10 @@
-"""The user's part: a state, changed by commands in the order of the log, the same on every node.
+"""The user's part: a state that commands change in the log's order, the same on every node.
 
     propose(command) ─► encode ─► the log ─► decode ─► apply(Entry) ─► result ─► the caller
 
-`apply` runs on every node and again after a restart, so it may use nothing but the state and the
-entry: no clock (the entry has one), no chance, no file, no set's order. What differs all the same
-is found by checksums of the results, which nodes compare (agreement.py).
+`apply` runs on every node and again after a restart, so it may use only the state and the entry: no
+clock (the entry has one), no random number, no file, no order of a set. Nodes compare checksums of
+their results (agreement.py) and so find a machine that differs all the same.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from dledger.machine.sessions import RESULTS_BYTES_MAX
 C = TypeVar("C")
 R = TypeVar("R")
 
-#: Without spaces, which would be a tenth of a small command. One encoder, as `json.dumps` with
-#: separators makes one for each call, which is half of what a small result takes.
+#: Writes no spaces: they would be a tenth of a small command. Made once, because `json.dumps` with
+#: separators makes an encoder for each call, which takes half the time of a small result.
 _encode_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
@@ -42,7 +42,7 @@ def _of_json(data: bytes) -> Any:
             return found
     except ValueError:  # no UTF-8, or no JSON at once
         pass
-    return json.loads(data)  # which passes spaces and other encodings, or says where
+    return json.loads(data)  # accepts spaces and other encodings; its error says where
 
 
 def _to_json(found: object) -> str:
@@ -63,7 +63,7 @@ class Entry(Generic[C]):
 
     Attributes:
         index: its place in the log; grows, and is the same on every node.
-        term: of the leader that took it.
+        term: term of the leader that appended it.
         time_ms: the log's time, milliseconds since 1970: the leader's wall clock as the group
             agrees with it, never less than that of the entry before.
         command: as `decode` returned it.
@@ -88,19 +88,19 @@ class ReplicatedStateMachine(ABC, Generic[C, R]):
     #: Bytes of one result; a longer one is not kept, and its caller gets `ResultNotKept` although
     #: the command was applied. Part of the group's rules, as above.
     result_bytes_max: ClassVar[int] = 1 << 20
-    #: Bytes of all results that are kept for callers who have not heard yet. As above.
+    #: Bytes of all results that are kept for callers that have not received them. As above.
     results_bytes_max: ClassVar[int] = RESULTS_BYTES_MAX
 
     @abstractmethod
     def apply(self, entry: Entry[C]) -> R:
         """Change the state and return the result. Called on the event loop, on every node.
 
-        To refuse a command, raise `CommandRefused`: that is its result, everywhere. Any other
+        To refuse a command, raise `CommandRefused`: that is its result, on every node. Any other
         exception stops the node with `StateMachineFailed`, as the state may be half changed.
         """
 
     def apply_batch(self, entries: Sequence[Entry[C]]) -> Sequence[R | CommandRefused]:
-        """Override it where many commands at once are cheaper; one result each, in order."""
+        """Apply several commands; override it if that is cheaper. One result each, in order."""
         results: list[R | CommandRefused] = []
         for entry in entries:
             try:
@@ -112,15 +112,15 @@ class ReplicatedStateMachine(ABC, Generic[C, R]):
     def snapshot(self) -> State | Callable[[], State]:
         """The whole state, from which `restore` makes it anew on any node.
 
-        As bytes, or as parts of them in order, which a large state had better be: nothing is joined
-        then. Or, so that commands need not wait while it is encoded, as a function that returns
-        either: it is called in a thread, and must not see later changes. Without override the log
+        Return bytes, or their parts in order: better for a large state, as parts are never joined.
+        Or return a function that returns either: it is called in a thread, so that commands need
+        not wait while it encodes, and it must not see later changes. Without an override the log
         keeps every entry.
         """
         raise NotImplementedError
 
     def restore(self, state: bytes) -> None:
-        """Take the state that `snapshot` wrote, on this node or another, instead of the own."""
+        """Replace the state by one that `snapshot` wrote, on this node or another."""
         raise NotImplementedError
 
     def encode(self, command: C) -> bytes:
@@ -138,7 +138,7 @@ class ReplicatedStateMachine(ABC, Generic[C, R]):
         return _to_json(result).encode()
 
     def decode_result(self, data: bytes) -> R:
-        """The result that `encode_result` wrote; asked only of a node that was sent a state."""
+        """The result that `encode_result` wrote; called only after a node was sent a state."""
         return cast(R, _of_json(data))
 
 
@@ -151,7 +151,7 @@ def captured(state: State | Callable[[], State]) -> State | Callable[[], State]:
 
 
 def parts_of(state: State | Callable[[], State]) -> list[Buffer]:
-    """The result of `snapshot` in parts; calls a function, which takes its time."""
+    """The result of `snapshot` in parts; if it is a function, calls it, which may take long."""
     found = state() if callable(state) else state
     return [found] if isinstance(found, _BYTES) else list(found)
 
@@ -162,5 +162,5 @@ def bytes_of(state: State | Callable[[], State]) -> bytes:
 
 
 def has_snapshots(machine: ReplicatedStateMachine[Any, Any]) -> bool:
-    """Does its class say how the state is written and read?"""
+    """True if the machine's class overrides `snapshot`."""
     return type(machine).snapshot is not ReplicatedStateMachine.snapshot

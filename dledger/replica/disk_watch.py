@@ -1,12 +1,12 @@
-"""Does the disk still do its work? A verdict from the times of the syncs; see core/disk.py (L5).
+"""Judges the health of a replica's disk by the times of its syncs; see core/disk.py (L5).
 
-    a sync under way for `stall_seconds`    STALLED, until it comes back
+    a sync under way for `stall_seconds`    STALLED, until the sync ends
     the shell found no space                FULL, LOW: see `full`, `no_state`, `stuck`, `low`
     either, less than `trust_seconds` ago   RECOVERING
     else                                    GOOD
 
-Pure: the shell asks with its clock. `SyncTimes` is written by the thread that does the work and
-read by the one that asks; each is a plain store, and one sample that is missed does no harm.
+Pure: the shell passes the time. The thread that syncs writes `SyncTimes`, the event loop's thread
+reads it without a lock: each field is one plain store, and a missed sample does no harm.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from dledger.core.events import DiskChecked
 from dledger.core.types import DiskHealth
 
-#: Between two looks while nothing hangs; a sync that hangs is found when it becomes a stall.
+#: Between two looks; a sync under way is looked at again when it would become a stall, too.
 LOOK_SECONDS = 0.5
-#: An average of syncs that ended longer ago says nothing any more.
+#: After so long without the end of a sync the average is forgotten.
 _AVERAGE_SECONDS_MAX = 5.0
 #: Weight of the newest look in the average of sync times: a burst of one second is not slowness.
 _NEWEST = 0.2
@@ -38,17 +38,17 @@ class SyncTimes:
     longest: float = 0.0
 
     def begin(self, kind: str, now: float) -> None:
-        """Work of this kind goes to the disk at `now`, in seconds of the caller's clock."""
+        """Note that work of this kind begins at `now`, in seconds of the caller's clock."""
         self.kind, self.began_at = kind, now
 
     def under_way_since(self) -> float | None:
-        """From when on the disk has not come back; None: it has no work."""
+        """When the work under way began; None without work."""
         return self.began_at
 
     def end(self, now: float) -> None:
-        """The work came back at `now`: counts it and its seconds. AssertionError without work."""
+        """Count the work under way, which ended at `now`. AssertionError without work."""
         assert self.began_at is not None
-        took = max(0.0, now - self.began_at)  # the clock that ends it may be read a moment behind
+        took = max(0.0, now - self.began_at)  # two threads' readings of a clock may be out of order
         self.began_at = None
         self.count += 1
         self.total += took
@@ -59,8 +59,8 @@ class SyncTimes:
 class DiskWatch:
     """One replica's disk.
 
-    `log`: the thread whose syncs are averaged; `others`: further ones that may not hang. The thread
-    that makes files ahead is not among them: writing one full of zeros may take seconds.
+    `log`: the thread whose syncs are averaged; `others`: further threads whose syncs must not hang.
+    The thread that makes log files in advance does not count: to fill one with zeros takes seconds.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class DiskWatch:
     ) -> None:
         self._log, self._threads = log, (log, *others)
         self.stall_seconds, self._trust_seconds = stall_seconds, trust_seconds
-        self._ill_at = _NEVER
+        self._failed_at = _NEVER  # when a look last found the disk stalled, full or low
         self._counted, self._summed = 0, 0.0
         self._average, self._averaged_at = 0.0, _NEVER
         #: Set by the shell: why there is no space for another file of the log, "" when there is.
@@ -94,9 +94,9 @@ class DiskWatch:
             (DiskHealth.LOW, self.low),
         ):
             if detail:
-                self._ill_at = now
+                self._failed_at = now
                 return DiskChecked(health, detail, self._average)
-        if now - self._ill_at < self._trust_seconds:
+        if now - self._failed_at < self._trust_seconds:
             detail = (
                 f"it works again, and is trusted after {self._trust_seconds:g} s without trouble"
             )
@@ -104,7 +104,7 @@ class DiskWatch:
         return DiskChecked(DiskHealth.GOOD, "", self._average)
 
     def is_idle(self, found: DiskChecked) -> bool:
-        """After a look that found this: will the next one find the same, unless work begins?"""
+        """True if the next look will find the same as `found`, unless work begins."""
         is_calm = found.health is DiskHealth.GOOD and not found.sync_seconds
         return is_calm and all(times.under_way_since() is None for times in self._threads)
 
@@ -115,7 +115,7 @@ class DiskWatch:
         return min(now + LOOK_SECONDS, stall) if stall > now else now + LOOK_SECONDS
 
     def _stalled(self, now: float) -> str:
-        """A sentence about a sync that hangs, or did since the last look; "" when none does."""
+        """A sentence about a sync that hangs, "" for none; notes one that has hung meanwhile."""
         found = ""
         for times in self._threads:
             longest, times.longest = times.longest, 0.0
@@ -124,7 +124,7 @@ class DiskWatch:
             if waited >= self.stall_seconds:
                 found = f"a {times.kind} sync has not come back for {waited:.1f} s"
             elif longest >= self.stall_seconds:
-                self._ill_at = now
+                self._failed_at = now
         return found
 
     def _measure(self, now: float) -> None:

@@ -20,7 +20,7 @@ _NO_TERM = Term(0)
 
 @dataclass(slots=True)
 class RoleStory:
-    """Of one node. Call `told` with each change."""
+    """Writes the log lines of one node. Call `told` with each change."""
 
     me: NodeId
     role: Role = Role.FOLLOWER
@@ -28,7 +28,7 @@ class RoleStory:
     leader: NodeId | None = None
 
     def told(self, role: Role, term: Term, leader: NodeId | None) -> None:
-        """The role, the term or the leader is another one now: one line."""
+        """Log one line on a change of the role, the term or the leader."""
         said = self._said(role, term, leader)
         self.role, self.term, self.leader = role, term, leader
         if said:

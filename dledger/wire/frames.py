@@ -3,21 +3,21 @@
     off size field
       0   4  size        bytes behind this field: 12 + head + raw
       4   1  type        FrameType
-      5   1  flags       0; in APPEND 1: answer when it is written, too
+      5   1  flags       0; in APPEND 1: the follower answers when the entries are written, too
       6   2  reserved    0
       8   4  head_size   bytes of the head
      12   4  crc         CRC-32 of bytes 0-11 and the head
      16   h  head        the fields of the message, fixed per type (wire.py)
     16+h  r  raw         in APPEND, RANGE_REPLY: the log's own bytes, never re-encoded; in SNAPSHOT:
-                         a state's; in FORWARD: commands; in CHANNEL: a group's bytes
+                         bytes of a state; in FORWARD: commands; in CHANNEL: bytes of a group
 
 All integers are big-endian. The crc does not cover `raw`: every byte of it is covered by the
 checksums of the records in it (or, in a blank, has to be zero), and the follower verifies those
 before it writes. So log bytes are summed once per node and not once more per frame. The raw bytes
 of a SNAPSHOT or FORWARD have a checksum in its head.
 
-A frame says how long it is before it is read: over its limit it is malformed, and no memory is
-taken for it. A malformed frame costs its sender the connection and nobody anything else.
+The decoder reads a frame's size first; a frame over its limit is malformed, and no memory is taken
+for it. A malformed frame ends the connection to its sender and has no other effect.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SMALL_FRAME_BYTES_MAX = 4096
 #: One frame holds at least one record, and a record may be as long as the largest message
 #: (4 MiB body by default, more when raised) beside its properties; 64 MiB bounds a hostile peer.
 FRAME_BYTES_MAX = 64 << 20
-#: Runs of one frame; a frame of 1 MiB has at most 21,845 entries, and terms rarely change.
+#: Runs of equal terms in one frame; 1 MiB has at most 21,845 entries, and terms rarely change.
 RUNS_MAX = 65_536
 _HEAD_MAX = 56 + 16 * RUNS_MAX
 _RECEIVE_BYTES = 64 << 10
@@ -53,7 +53,10 @@ assert COVERED.size + 4 == FRAME_SIZE
 
 
 class FrameType(enum.IntEnum):
-    """Numbers below 16 are the shell's: handshake.py, forwards.py, group_clock.py, channels.py."""
+    """Types of frames; those below 16 are used by the shell and not by the core.
+
+    See handshake.py, forwards.py, group_clock.py and channels.py.
+    """
 
     HELLO = 1
     WELCOME = 2
@@ -159,7 +162,10 @@ class FrameDecoder:
         self._view = memoryview(self._buffer)
 
     def frames(self, received: int) -> Iterator[Frame]:
-        """Whole frames after `received` more bytes. Raises MalformedFrame, for good."""
+        """Yield the frames that are whole after `received` more bytes.
+
+        Raises MalformedFrame; the decoder cannot be used after that.
+        """
         view, unpack = self._view, FRAME.unpack_from
         start, end = self._start, self._end + received
         self._end = end
@@ -178,7 +184,7 @@ class FrameDecoder:
             if raw_at > end:
                 return
             head = view[start + FRAME_SIZE : raw_at]
-            # Before the raw bytes are waited for: a damaged size would swallow all that follows.
+            # Checked before the raw bytes are there: a damaged size would swallow all later frames.
             if crc32(head, crc32(view[start : start + COVERED.size])) != crc:
                 raise MalformedFrame(f"the checksum of a frame of type {kind} does not fit it")
             behind = start + 4 + size
@@ -188,14 +194,14 @@ class FrameDecoder:
             yield _new(Frame, (_TYPES[kind], head, view[raw_at:behind], flags))
 
     def _possible(self, size: int, kind: int, head_size: int) -> bool:
-        """Everything the limits say, before memory is taken."""
+        """True if size, type and head size are within the limits; no memory is taken yet."""
         if kind in _RAW_KINDS:
             return _BESIDE_HEAD + head_size <= size <= self.size_max and head_size <= _HEAD_MAX
         return size <= SMALL_FRAME_BYTES_MAX and size == _BESIDE_HEAD + head_size and kind in _TYPES
 
 
 _TYPES = {int(kind): kind for kind in FrameType}
-#: Looked up on the class a member of an enum costs ten times as much, and every frame asks.
+#: To look a member of an enum up on its class takes ten times as long, and every frame needs it.
 _KIND_APPEND = FrameType.APPEND
 #: The only frame with a flag: an append that wants to be answered when it is written.
 _ASKING_APPEND = (1, _KIND_APPEND)
@@ -211,7 +217,7 @@ _RAW_KINDS = frozenset(
         ),
     ),
 )
-#: A named tuple from a tuple, in half the time of calling its class.
+#: Makes a named tuple from a tuple, in half the time of calling its class.
 _new = tuple.__new__
 
 
@@ -219,7 +225,7 @@ NAME_BYTES_MAX = 255
 
 
 def pack_name(name: str) -> bytes:
-    """Raises ValueError for a name that is empty or too long."""
+    """Encode a name behind its length. Raises ValueError if it is empty or too long."""
     raw = name.encode()
     if not 0 < len(raw) <= NAME_BYTES_MAX:
         raise ValueError(f"the name {name!r} must have 1 to {NAME_BYTES_MAX} bytes")

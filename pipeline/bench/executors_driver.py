@@ -1,9 +1,9 @@
-"""A driver of `dledger bench spark-executors`: one application, which reads a log when it is told.
+"""A driver of `dledger bench spark-executors`: an application that reads a log on each command.
 
 executors_driver.py ⟨Work as JSON⟩
 
 out   the application's name at the master, after reads that are not counted
-in    wake ─► an empty line      read ─► what one read of the log took, as JSON
+in    wake ─► an empty line      read ─► times of one read of the log, as JSON
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WAKE, READ = "wake", "read"
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Reads `log` with `executors` of one slot, `partition_bytes` a partition.
+    """Reads of `log` by `executors` executors with one slot each, `partition_bytes` a partition.
 
     `memory`: of an executor, as Spark writes it; `warm_ups`: reads before the first that counts,
     while Java compiles.
@@ -41,8 +41,8 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Spark's figures of a task: rows, wall time, processor time of its thread in the JVM (its
-    Python has no part in that)."""
+    """Spark's figures of a task: rows, wall time, processor time of its thread in the JVM (without
+    that of its Python process)."""
 
     rows: int
     seconds: float
@@ -51,14 +51,14 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """One read of the whole log."""
+    """Times of one read of the whole log."""
 
     seconds: float
     partitions: list[Partition]
 
 
 def run(work: Work) -> None:
-    """Reads whenever a line comes, until the input ends."""
+    """Read the log, or wake the executors, once per input line, until the input ends."""
     wanted = {
         **AS_CUT,
         "spark.cores.max": str(work.executors),
@@ -83,7 +83,7 @@ def run(work: Work) -> None:
 
 
 def _wake(spark: Any, work: Work) -> None:
-    """Lets each executor read some rows: one that was idle for a minute has ended its Python."""
+    """Lets each executor read some rows: the Python worker of an idle one ends after a minute."""
     some = {"recordsPerPartition": WAKING_RECORDS, "endIndex": WAKING_RECORDS * work.executors}
     _read(spark, work, **some)
 
@@ -95,7 +95,7 @@ def _took(spark: Any, work: Work, turn: int) -> Took:
     _read(spark, work)
     seconds = time.perf_counter() - began
     scala = context._jsc.sc()
-    scala.listenerBus().waitUntilEmpty()  # else some of what tasks told is not written down yet
+    scala.listenerBus().waitUntilEmpty()  # else Spark has not stored the figures of some tasks yet
     found = []
     tracker = context.statusTracker()
     for job in tracker.getJobIdsForGroup(f"turn {turn}"):
@@ -106,11 +106,11 @@ def _took(spark: Any, work: Work, turn: int) -> Took:
 
 
 def _partition(task: Any) -> Partition:
-    told = task.taskMetrics().get()
+    metrics = task.taskMetrics().get()
     return Partition(
-        told.inputMetrics().recordsRead(),
-        told.executorRunTime() / 1e3,
-        told.executorCpuTime() / 1e9,
+        metrics.inputMetrics().recordsRead(),
+        metrics.executorRunTime() / 1e3,
+        metrics.executorCpuTime() / 1e9,
     )
 
 
@@ -121,7 +121,7 @@ def _read(spark: Any, work: Work, **more: int) -> None:
 
 
 def _wait_for_executors(spark: Any, count: int) -> None:
-    """Until the application has as many as it asked for; a master starts them one by one."""
+    """Wait until the application has `count` executors; a master starts them one by one."""
     context = spark.sparkContext._jsc.sc()
     deadline = time.monotonic() + START_SECONDS_MAX
     while context.getExecutorMemoryStatus().size() <= count:  # the driver is listed, too

@@ -21,10 +21,10 @@ class Job(NamedTuple):
 class Turns(NamedTuple):
     """Name → one number per turn.
 
-    `rates`: amount per second; `cpu`: seconds of processor time for one of the amount, of this
-    process and of all below it, as the JVM of Spark and its workers are. 0 where too little was
-    done for the clock of processes, which ticks every 10 ms. `parts`: the same, by the names that
-    `part_of` gave to processes.
+    `rates`: amount per second; `cpu`: processor seconds per unit of the amount, of this process and
+    all processes below it, such as Spark's JVM and its workers; 0 for work too short for the clock
+    of processes, which ticks every 10 ms. `parts`: `cpu` by the names that `part_of` gave to the
+    processes.
     """
 
     rates: dict[str, list[float]]
@@ -32,9 +32,9 @@ class Turns(NamedTuple):
     parts: dict[str, list[dict[str, float]]]
 
     def ratios(self, name: str, yardstick: str) -> dict[str, float]:
-        """How much quicker than `yardstick` it is by the medians, in time and in processor time.
+        """How many times quicker than `yardstick` the variant `name` is, by medians.
 
-        The second depends less on other programs of the machine.
+        In time, and in processor time, which depends less on other programs of the machine.
         """
         by_time = median(self.rates[name]) / median(self.rates[yardstick])
         spent = median(self.cpu[name])
@@ -52,14 +52,14 @@ def _whole(_: psutil.Process) -> str:
 def take_turns(
     jobs: Mapping[str, Job], repeats: int, *, warm_ups: int = 1
 ) -> dict[str, list[float]]:
-    """Amount per second of each, `repeats` times, behind turns that are not counted."""
+    """Amount per second of each job, in `repeats` turns after `warm_ups` that are not counted."""
     return turns_with_cpu(jobs, repeats, warm_ups=warm_ups).rates
 
 
 def turns_with_cpu(
     jobs: Mapping[str, Job], repeats: int, *, warm_ups: int = 1, part_of: PartOf = _whole
 ) -> Turns:
-    """The same, with the processor time of each turn."""
+    """As `take_turns`, with the processor time of each turn."""
     found = Turns({name: [] for name in jobs}, {name: [] for name in jobs}, {n: [] for n in jobs})
     for turn in range(warm_ups + repeats):
         for name, job in jobs.items():
@@ -96,8 +96,8 @@ def cpu_seconds(
 def spent(
     before: Mapping[int, tuple[str, float]], after: Mapping[int, tuple[str, float]], amount: int
 ) -> dict[str, float]:
-    """Seconds for one of the amount, by parts. A worker that ended meanwhile was idle: Spark ends
-    those alone."""
+    """Processor seconds per unit of the amount, by parts. A process that has ended does not count:
+    Spark ends only workers that were idle."""
     found: dict[str, float] = {}
     for process, (part, seconds) in after.items():
         _, earlier = before.get(process, (part, 0.0))
@@ -106,7 +106,7 @@ def spent(
 
 
 def compared(rates: Mapping[str, list[float]], yardstick: str) -> dict[str, dict[str, float]]:
-    """Rows per second of each, and its median's ratio to that of `yardstick`."""
+    """Rows per second of each job, and the ratio of its median to that of `yardstick`."""
     one = median(rates[yardstick])
     return {
         name: {

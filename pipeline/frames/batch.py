@@ -1,4 +1,4 @@
-"""Columns of messages, their Arrow types, RecordBatches of the wanted ones.
+"""Columns of messages: their Arrow types, and RecordBatches of the wanted columns.
 
 Source: docs/spec/pipeline.md 3.3.
 """
@@ -40,23 +40,23 @@ COLUMNS: dict[str, pa.DataType] = {
 }
 #: Columns that come only when they are named.
 MORE_COLUMNS: dict[str, pa.DataType] = {"headers": HEADERS}
-ROWS_MAX = 10_000  # of one batch: flat between 5,000 and 65,000 (docs/spec/pipeline.md 2.5)
+ROWS_MAX = 10_000  # of one batch: 5,000 to 65,000 are equally fast (docs/spec/pipeline.md 2.5)
 BYTES_MAX = 12 << 20  # of one batch's records: keeps a Python worker below 200 MB
 
 
 def schema_of(columns: Sequence[str]) -> pa.Schema:
-    """Raises ValueError for a column that does not exist, or one named twice."""
+    """The Arrow schema of some columns. Raises ValueError for an unknown or a repeated one."""
     known = COLUMNS | MORE_COLUMNS
     for name in columns:
         if name not in known:
             raise ValueError(f"there is no column {name!r}; there are {', '.join(known)}")
     if len(set(columns)) != len(columns):
-        raise ValueError(f"columns names one twice: {', '.join(columns)}")
+        raise ValueError(f"columns names a column twice: {', '.join(columns)}")
     return pa.schema([(name, known[name]) for name in columns])
 
 
 def cut(found: Found, rows_max: int = ROWS_MAX, bytes_max: int = BYTES_MAX) -> Iterator[Found]:
-    """`found` in pieces of at most so many rows and bytes (one record may be larger)."""
+    """Cut `found` into pieces of at most so many rows and bytes (one record may be larger)."""
     ends = found.at + found.size
     first, count = 0, len(found)
     while first < count:
@@ -66,8 +66,8 @@ def cut(found: Found, rows_max: int = ROWS_MAX, bytes_max: int = BYTES_MAX) -> I
         first = last
 
 
-class _Row:
-    """The sources of one batch's columns; each part is made once, when it is needed."""
+class _Sources:
+    """The parts from which one batch's columns are made; each is computed once, when needed."""
 
     def __init__(self, data: memoryview, found: Found, heads: Heads | None) -> None:
         self.data, self.found = data, found
@@ -112,23 +112,23 @@ def _as_binary(column: Any) -> Any:
     return column.cast(pa.binary())
 
 
-_MAKERS: dict[str, Callable[[_Row], Any]] = {
-    "key": lambda row: _as_binary(row.named("KEYS")),
-    "value": lambda row: row.variable.body(),
-    "topic": lambda row: row.variable.topic(),
-    "queue": lambda row: _small(row.heads.queue_id),
-    "offset": lambda row: pa.array(row.heads.queue_offset),
-    "timestamp": lambda row: _times(row.heads.store_ms),
-    "born_timestamp": lambda row: _times(row.heads.born_ms),
-    "tags": lambda row: row.named("TAGS"),
-    "keys": lambda row: row.named("KEYS"),
-    "properties": lambda row: row.properties.map_column(),
-    "term": lambda row: _optional(row.found.term, len(row.found)),
-    "log_index": lambda row: _optional(row.found.log_index, len(row.found)),
-    "physical_offset": lambda row: pa.array(row.heads.physical_offset),
-    "sys_flag": lambda row: _small(row.heads.sys_flag),
-    "reconsume_times": lambda row: _small(row.heads.reconsume_times),
-    "headers": lambda row: row.properties.list_column(HEADERS),
+_MAKERS: dict[str, Callable[[_Sources], Any]] = {
+    "key": lambda of: _as_binary(of.named("KEYS")),
+    "value": lambda of: of.variable.body(),
+    "topic": lambda of: of.variable.topic(),
+    "queue": lambda of: _small(of.heads.queue_id),
+    "offset": lambda of: pa.array(of.heads.queue_offset),
+    "timestamp": lambda of: _times(of.heads.store_ms),
+    "born_timestamp": lambda of: _times(of.heads.born_ms),
+    "tags": lambda of: of.named("TAGS"),
+    "keys": lambda of: of.named("KEYS"),
+    "properties": lambda of: of.properties.map_column(),
+    "term": lambda of: _optional(of.found.term, len(of.found)),
+    "log_index": lambda of: _optional(of.found.log_index, len(of.found)),
+    "physical_offset": lambda of: pa.array(of.heads.physical_offset),
+    "sys_flag": lambda of: _small(of.heads.sys_flag),
+    "reconsume_times": lambda of: _small(of.heads.reconsume_times),
+    "headers": lambda of: of.properties.list_column(HEADERS),
 }
 assert set(_MAKERS) == COLUMNS.keys() | MORE_COLUMNS.keys()
 
@@ -136,11 +136,12 @@ assert set(_MAKERS) == COLUMNS.keys() | MORE_COLUMNS.keys()
 def record_batch(
     data: memoryview, found: Found, schema: pa.Schema, heads: Heads | None = None
 ) -> pa.RecordBatch:
-    """The records `found` in `data` as columns of `schema`. `heads`: theirs, when there are some.
+    """The records `found` in `data` as columns of `schema`. `heads`: their heads, if decoded.
 
     Raises ValueError when a record's sizes do not add up.
     """
     if len(found) == 0:
         return pa.RecordBatch.from_pylist([], schema)
-    row = _Row(data, found, heads)
-    return pa.RecordBatch.from_arrays([_MAKERS[name](row) for name in schema.names], schema=schema)
+    sources = _Sources(data, found, heads)
+    columns = [_MAKERS[name](sources) for name in schema.names]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -127,7 +127,7 @@ def compact(root: Path, target: Path, jobs: int, master: str, output: str) -> No
 
 
 def _named(stores: tuple[str, ...]) -> dict[str, str]:
-    """Name → store: its place without keys, with a number where two would be alike."""
+    """Name → store; the name is the store's place without secrets, numbered if two are equal."""
     from pipeline.options import log_at
 
     different = list(dict.fromkeys(stores))
@@ -273,8 +273,8 @@ def backlog(
 def convert(history: Path, root: Path) -> None:
     """A chaos run's folder → Parquet by queue under ROOT, for `history`.
 
-    HISTORY may be a history file, too, or - for standard input: then nothing tells of replicas'
-    logs, of power failures and of deleted messages.
+    HISTORY may be a history file, too, or - for standard input: then replicas' logs, power failures
+    and deleted messages are not known.
     """
     from pipeline.jobs.history.recorded import convert as convert_lines
     from pipeline.jobs.history.recorded import convert_run

@@ -1,4 +1,4 @@
-"""Rows → counts per topic, queue and minute; the one function of the batch and the streaming form.
+"""Counts rows per topic, queue and minute; batch and streaming queries use the same function.
 
     topic, queue, offset, timestamp, value ─► topic, queue, minute, messages, bytes, first, last
 
@@ -39,7 +39,7 @@ PART_ROWS_MAX = 100_000  # counts that are kept before they are added up: bounds
 
 
 def count_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Counts of all of them, added up; for `mapInArrow` and for tasks of a job."""
+    """Counts of all batches, added up; for `mapInArrow` and for tasks of a job."""
     parts: list[pa.Table] = []
     for batch in batches:
         if batch.num_rows:

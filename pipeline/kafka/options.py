@@ -1,8 +1,9 @@
-"""Options of Spark's Kafka connector → ours, so that a job moves by its format and few options.
+"""Translates options of Spark's Kafka connector, so that a job for Kafka needs few changes.
 
-    same       another name for an option of ours
-    ignored    tunes Kafka's own clients, or asks for less than a cluster gives: a warning, and on
-    refused    changes which rows are read, where they go or who may; the sentence names our option
+    same       another name for an option of this connector
+    ignored    tunes Kafka's own clients, or asks for less than a cluster gives: gives a warning
+    refused    changes which rows are read or written, or the access to them: an error that names
+               the option to use instead
 
 Every documented option of the connector of Spark 4 is in one of the tables, or is called the same
 here. A further `kafka.…` setting belongs to Kafka's clients and is ignored with a warning, as those
@@ -53,26 +54,26 @@ REFUSED = {
 }
 _REFUSED_PREFIXES = ("kafka.sasl.", "kafka.ssl.")
 _PROTOCOL = "kafka.security.protocol"
-#: What the connector takes for writing too, where it says nothing.
+#: Options for reading only; Kafka's connector accepts them for writing, too, without effect.
 _READERS_ONLY = ("kafkaconsumer.polltimeoutms", "groupidprefix", "kafka.group.id")
 
 
 class Translated(NamedTuple):
-    """`options`: under our names; `warnings`: a sentence for each that was left out."""
+    """`options`: under dledger's names; `warnings`: a sentence for each that was left out."""
 
     options: dict[str, str]
     warnings: tuple[str, ...]
 
 
 def translate(given: Mapping[str, str], *, writing: bool) -> Translated:
-    """Options under our names. Names are case-insensitive. Raises OptionError for those refused."""
+    """Options under dledger's names, in any case of letters. OptionError for a refused one."""
     options: dict[str, str] = {}
     warnings: list[str] = []
     groups: dict[str, str] = {}
     for key, text in given.items():
         name = key.lower()
         if name in SAME:
-            options[key] = text  # under its name: two spellings that differ are said to differ
+            options[key] = text  # not translated: the reader of options knows both spellings
         elif name in GROUPS and not writing:
             groups[name] = text
         elif _is_refused(name, text):
@@ -105,7 +106,7 @@ def _ignored(name: str, writing: bool) -> str:
     if name in IGNORED:
         return IGNORED[name]
     if name in _READERS_ONLY:
-        return "it means reading"
+        return "it is an option for reading"
     if name == _PROTOCOL:
         return "it is the default"
     if name.startswith(PREFIX) and name not in SAME:

@@ -1,5 +1,5 @@
-"""The byte formats of a task's staged rows and of a batch's manifest. Pure; drivers need no Arrow
-for it.
+"""The byte formats of a task's staged rows and of a batch's manifest. Pure; a driver needs no Arrow
+to read them.
 
     frame      one request of rows for one queue       a task's rows are frames, back to back
                  2 bytes  size of the topic's name     4  queue    8  born time, ms
@@ -9,9 +9,10 @@ for it.
     manifest   which attempts a batch consists of, one record of the staging topic
                  4 bytes "DLS1"   4  size of the head   head: JSON
                  the rows of small tasks, which were never staged
-               A large one is staged itself, in parts; its record then names those.
+               A large manifest is staged itself, in parts; its record then names those.
 
-A crash may leave parts that no manifest names. They are nobody's, and go with the log's old files.
+A crash may leave parts that no manifest names. They are never read, and are deleted with the log's
+old files.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from cluster.protocol.json_body import MessageQueue
 from pipeline.sink.stream import Request
 
 PART_BYTES = 512 << 10  # a message of the staging topic; brokers take 4 MiB
-#: A task's rows that go along with its commit message: a small batch is written twice, not thrice.
+#: Fewer bytes of rows travel in the task's commit message: a small batch is written twice, not
+#: three times.
 INLINE_BYTES_MAX = 128 << 10
 RECORD_BYTES_MAX = 1 << 20  # a larger manifest is staged in parts
 _FRAME = struct.Struct(">HHiiqi")
@@ -55,12 +57,12 @@ class Staged:
     """The staged rows of one attempt of a task; it travels in the task's commit message.
 
     Attributes:
-        partition: of the task.
-        attempt: drawn anew for each attempt.
+        partition: number of the task.
+        attempt: random, for each attempt.
         rows: number of rows for each queue, by name.
-        places: where its frames are, in order.
-        inline: its frames, when they are few; then there are no places.
-        digest: of its rows, their queues and their order.
+        places: messages with the attempt's frames, in order.
+        inline: the frames themselves, when they are few; then there are no places.
+        digest: of the rows, their queues and their order.
     """
 
     partition: int
@@ -73,7 +75,7 @@ class Staged:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The attempts that make up a batch. `made_ms`: when, by the clock of its driver."""
+    """The attempts that make up a batch. `made_ms`: time of its making, by its driver's clock."""
 
     query: str
     batch: int
@@ -82,14 +84,14 @@ class Manifest:
 
 
 def encode_frame(queue: MessageQueue, request: Request) -> bytes:
-    """A frame."""
+    """The frame of one request."""
     topic, broker = queue.topic.encode(), queue.broker_name.encode()
     sizes = len(topic), len(broker), queue.queue_id, request.count, request.born_ms
     return b"".join((_FRAME.pack(*sizes, len(request.body)), topic, broker, request.body))
 
 
 class Frames:
-    """Takes a task's frames in pieces of any size, gives parcels."""
+    """Decodes a task's frames, from pieces of any size, into parcels."""
 
     def __init__(self) -> None:
         self._left = b""
@@ -114,7 +116,7 @@ class Frames:
         self._left = data[at:]
 
     def end(self) -> None:
-        """The bytes are complete. Raises OutcomeUnknown if a parcel is cut off."""
+        """Check that the bytes ended with a whole frame. Raises OutcomeUnknown if not."""
         if self._left:
             raise OutcomeUnknown(
                 "the staged rows of a task are cut off; nothing more of the batch is published: "
@@ -123,7 +125,7 @@ class Frames:
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
-    """Its bytes; equal manifests give equal ones."""
+    """The bytes of a manifest; equal manifests give equal bytes."""
     tasks = [
         {
             "partition": task.partition,
@@ -150,13 +152,13 @@ def encode_pointer(places: Sequence[Place]) -> bytes:
 
 
 def pointer_of(record: bytes) -> list[Place] | None:
-    """Where the manifest is; None when the record is the manifest itself."""
+    """Places of the parts of a staged manifest; None when the record is the manifest itself."""
     parts = _split(record)[0].get("parts")
     return None if parts is None else [Place(*part) for part in parts]
 
 
 def decode_manifest(record: bytes) -> Manifest:
-    """Raises OutcomeUnknown for bytes that are no manifest of this version."""
+    """The manifest in a record. Raises OutcomeUnknown if it is none of this version."""
     head, tail = _split(record)
     tasks, at = [], 0
     for task in head["tasks"]:

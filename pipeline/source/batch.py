@@ -18,14 +18,14 @@ from pipeline.source.ways import choose
 
 
 class TaskPartition(InputPartition):
-    """One task; importable, so that it travels to workers by reference. `way`: see ways.py."""
+    """One task. Workers import its class, so Spark need not send that. `way`: see ways.py."""
 
     def __init__(self, number: int, task: Task, way: str) -> None:
         super().__init__(number)
         self.task, self.way = task, way
 
     def read(self, options: SourceOptions) -> Iterator[Any]:
-        """Its rows."""
+        """Yield the task's rows."""
         yield from read(replace(options, fetch=self.way or options.fetch), self.task)
 
 
@@ -48,18 +48,18 @@ class TopicReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of one task, in a worker."""
-        if isinstance(partition, TaskPartition):  # Spark makes one empty partition of none
+        if isinstance(partition, TaskPartition):  # without any, Spark passes one empty partition
             yield from partition.read(self._options)
 
 
 class FilteringReader(TopicReader):
-    """With `filterPushdown`: a reader that has `pushFilters` fails unless Spark's conf allows it,
-    so it is a class of its own.
+    """The reader with `filterPushdown`. It is a class of its own, because a reader that has
+    `pushFilters` fails unless Spark's conf allows it.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Narrow the ranges to messages that can match; returns all filters, as Spark compares
-        again.
+        """Narrow the ranges to messages that can match; returns all filters, so that Spark applies
+        them again to the rows.
         """
         self._narrowed = narrowed(filters, kafka=self._options.kafka_style)
-        return filters  # Spark compares again: what is read is only narrowed
+        return filters

@@ -1,4 +1,4 @@
-"""The feature as the wiring sees it: made with the ports it needs; hands out its requests."""
+"""Builds the feature from the ports that it needs; the wiring gets its request handlers from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The feature as the wiring sees it: made with the ports it needs; hands out its requests."""
+"""Builds the feature from the ports that it needs; the wiring gets its request handlers from it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ROUTES: dict[int, Handler[DelayPorts, Any]] = {
 
 
 class Delay:
-    """Messages that wait until they are due, and those that come back (36, 370).
+    """Delivers messages when they are due; serves send-back (36) and recall (370) of messages.
 
     `interceptors` decide on the way into the log whether a message has to wait.
     `is_ordered(group)`: a member of the group holds a lock of a queue.

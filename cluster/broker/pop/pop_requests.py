@@ -1,9 +1,9 @@
-"""Messages for a while: pop (200050) and peek (200052); RocketMQ 5's rules.
+"""Serves pop (200050), which hides messages for a while, and peek (200052); RocketMQ 5's rules.
 
 Source: docs/spec/remoting.md 5.
 
-found              0     handles can be made of the header; retried messages carry theirs
-nothing            suspended until one comes, or 210 when pollTime is over; 209: too many wait
+messages           0     clients make receipt handles of the header; retried messages carry theirs
+no message         suspended until one comes, or 210 when pollTime is over; 209: too many wait
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 COUNT_MAX: Final = 32  # messages of one pop
-INVISIBLE_MS_MAX: Final = 3 * 24 * 3600 * 1000  # RocketMQ's timers, which bring messages back
-TOO_LATE_MS: Final = 500  # a request that arrives so long after its poll time is over
+INVISIBLE_MS_MAX: Final = 3 * 24 * 3600 * 1000  # as of RocketMQ's timers, which bring them back
+TOO_LATE_MS: Final = 500  # a request so long after the end of its poll time is not served
 
 
 def pop(ports: PopPorts, call: Call, request: PopRequest) -> None:
-    """200050: answered when the checkpoints that bring the messages back are in the log."""
+    """Serve 200050: answers once the checkpoints that will bring the messages back are logged."""
     now_ms = ports.now_ms()
     born_ms = request.born_time or now_ms
     if request.poll_time >= 0 and now_ms - born_ms - request.poll_time > TOO_LATE_MS:
@@ -101,7 +101,7 @@ def pop(ports: PopPorts, call: Call, request: PopRequest) -> None:
 
 
 class WaitingPop(WaitingAsk):
-    """One pop: looks, waits, is answered once."""
+    """One pop request: looks for messages, waits if there are none, answers once."""
 
     @property
     def _pop(self) -> PopService:
@@ -125,7 +125,9 @@ class WaitingPop(WaitingAsk):
             self._look_again_later(found)
 
     def wake(self) -> None:
-        """Something may be there. When leadership has just ended, the request goes elsewhere."""
+        """Look again, as messages may have come; not if this node no longer leads: the end of a
+        leadership has the request routed again.
+        """
         if not self._ports.leadership.leads or self._judged_again():
             return
         try:
@@ -141,7 +143,7 @@ class WaitingPop(WaitingAsk):
         self._nothing(ResponseCode.POLLING_TIMEOUT)
 
     def _look_again_later(self, found: Found) -> None:
-        """There is more than one turn looks at, or a blocked queue will open."""
+        """Plan another look: this one stopped before the last queue, or a blocked queue opens."""
         if self.settled:
             return
         ports = self._ports
@@ -239,13 +241,13 @@ class WaitingPop(WaitingAsk):
 
 
 def _is_certain(error: Exception) -> bool:
-    """Did it certainly not happen? Errors of the log and of the service say so alike."""
+    """True if the write certainly did not happen, by the `outcome` of an error of log or broker."""
     outcome = getattr(error, "outcome", None)
     return getattr(outcome, "value", "") == Outcome.NOT_DONE.value
 
 
 def peek(ports: PopPorts, call: Call, request: PeekRequest) -> None:
-    """200052: the messages that a pop would give; none is taken."""
+    """Serve 200052: answers with the messages that a pop would give, and hides none of them."""
     if not 1 <= request.max_msg_nums <= COUNT_MAX:
         raise InvalidRequest(
             f"maxMsgNums {request.max_msg_nums} is impossible; give 1 to {COUNT_MAX}"
@@ -268,7 +270,7 @@ def peek(ports: PopPorts, call: Call, request: PeekRequest) -> None:
 
 
 def _needs(request: PopRequest | PeekRequest) -> Needs:
-    """Of a retry topic, only its own group may take."""
+    """Permissions that a request needs; only its own group may consume a retry topic."""
     return to_consume(request.topic, request.consumer_group)
 
 

@@ -49,7 +49,7 @@ def find_other(
             offset = scan_record(record).queue_offset
             return NumberUsed(
                 f"producer {numbers.producer} has stored another message as number {sequence}, at "
-                f"queue offset {offset}, so this one is not stored; count on from what is stored, "
+                f"queue offset {offset}, so this one is not stored; give it a higher number, "
                 "or send it as a new producer",
                 offset,
             )
@@ -69,7 +69,7 @@ def is_same(record: Buffer, item: BatchItem) -> bool:
     if stored.flag != item.flag or stored.body != item.body:
         return False
     before, now = _content(scan_record(record).properties), _content(item.properties)
-    if _UNIQUE_KEY not in now:  # then a broker draws one
+    if _UNIQUE_KEY not in now:  # the broker has given the original one
         before.pop(_UNIQUE_KEY, None)
     return before == now
 

@@ -1,20 +1,20 @@
-"""Which policy of an account decides: asked for each name of each request, so by look-ups.
+"""Finds the policy of an account that decides; by look-ups, as each name in a request needs it.
 
-    rank       Custom, and where none of these says anything, Default
+    rank       Custom policies; Default ones if no Custom policy decides
     place      Type:NAME │ the longest Type:PREFIX* │ … │ Type:* │ *        the most exact first
-    rule       of one place: who denies, then who allows, each with all its networks
+    rule       the policies of one place: those that deny, then those that allow, with all networks
 
 A decision costs a look-up for each length of prefix that the account has, and in a place that fits
 one for each length of network, however many policies there are. 1,000 topics of a heartbeat against
 300 policies with addresses were 300,000 comparisons of networks before.
 
-What an address is (a policy that denies must not be bypassed by how a client comes):
+How addresses are compared (no client may evade a Deny by the form of its address):
 
     IPv4 within IPv6      ::ffff:10.0.0.7 is 10.0.0.7, of a client and in a policy
     all addresses         a Deny of 0.0.0.0/0 or ::/0 is for every client, of either kind
     IPv6 around IPv4      a Deny of ::/64, which ::ffff:10.0.0.7 is in, is for IPv4 clients, too
-    %eth0                 says nothing: fe80::1 is meant on every interface
-    not known             a Deny counts, an Allow with networks does not
+    %eth0                 is ignored: fe80::1 is meant on every interface
+    unknown address       every Deny counts, an Allow with networks does not
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _IPV4_BITS: Final = 32
 _HOSTS_MAX: Final = 4096
 
 _Place = tuple[Resource, str, bool]
-"""A policy's resource, name, and is it a prefix."""
+"""A policy's resource, its name, and True if the name is a prefix."""
 _Address = tuple[int, int]
-"""How many bits it has, and their value."""
+"""Number of bits of an address, and their value."""
 
 
 class Policies(Sequence[Policy]):
@@ -66,7 +66,7 @@ class Policies(Sequence[Policy]):
         *,
         by_name: bool = False,
     ) -> bool | None:
-        """True: allowed, False: denied, None: no policy says. `by_name`: no prefix allows it."""
+        """True: allowed, False: denied, None: no policy fits. `by_name`: prefixes may only deny."""
         address = _address(host)
         for rank in self._ranks:
             for rule, is_prefix in rank.fitting(resource, name):
@@ -77,7 +77,7 @@ class Policies(Sequence[Policy]):
 
     @cached_property
     def _ranks(self) -> tuple[_Rank, ...]:
-        """Made when they are first asked: most accounts that are read never are."""
+        """Made at the first decision: most accounts that are read never need one."""
         return tuple(
             _Rank(policy for policy in self._policies if policy.is_default is is_default)
             for is_default in (False, True)
@@ -85,7 +85,7 @@ class Policies(Sequence[Policy]):
 
 
 class _Rank:
-    """Rules by place."""
+    """The rules of one rank, by place."""
 
     def __init__(self, policies: Iterable[Policy]) -> None:
         self._rules: dict[_Place, _Rule] = {}
@@ -98,7 +98,7 @@ class _Rank:
         self._lengths = {one: sorted(found, reverse=True) for one, found in lengths.items()}
 
     def fitting(self, resource: Resource, name: str) -> Iterator[tuple[_Rule, bool]]:
-        """The rules of that name, the most exact first; of a prefix?"""
+        """Yield the rules that fit a name, the most exact first; with True for a prefix."""
         if not self._rules:
             return
         rule = self._rules.get((resource, name, False))
@@ -121,7 +121,7 @@ class _Rule:
         self._allow: dict[int, _Networks] = {}
 
     def add(self, policy: Policy) -> None:
-        """By actions, so three of each at most: Pub, Sub, and both."""
+        """Add the policy's networks to those of its actions: Pub, Sub, or both."""
         found = self._allow if policy.allow else self._deny
         found.setdefault(policy.actions.value, _Networks()).add(policy)
 
@@ -137,7 +137,7 @@ class _Rule:
 
 
 class _Networks:
-    """Networks of policies that say the same."""
+    """The networks of policies of one place with the same effect and actions."""
 
     __slots__ = ("_all", "_starts")
 
@@ -161,7 +161,7 @@ class _Networks:
             self._starts.setdefault((_IPV4_BITS, _IPV4_BITS), set()).add(0)
 
     def hold(self, address: _Address | None) -> bool:
-        """Is it in one of them? None: an address that is not known."""
+        """True if `address` is in a network; None, an unknown one, is only in "all addresses"."""
         if self._all or address is None:
             return self._all
         bits, value = address
@@ -174,6 +174,6 @@ class _Networks:
 
 @lru_cache(maxsize=_HOSTS_MAX)
 def _address(host: str) -> _Address | None:
-    """None: it is none."""
+    """The address in `host` as bits and value; None if `host` is not an address."""
     address = address_of(host)
     return None if address is None else (address.max_prefixlen, int(address))

@@ -1,10 +1,10 @@
-"""Facts that a history does not contain and its judge needs, in a small file beside it.
+"""Reads and writes facts that the judge of a history needs and the history itself does not hold.
 
     <root>/circumstances.json   {"begins": 4096, "blackouts": [[3.2, 4.0], …]}
 
-`begins`: address below which messages were deleted (chaos.checkers.beginnings). `blackouts`: when
-acknowledgements in memory may have been taken back, in seconds of the run (chaos.checkers.levels).
-Without the file nothing was deleted and the power stayed.
+`begins`: address below which messages were deleted (chaos.checkers.beginnings). `blackouts`: power
+failures, in seconds of the run, which may have taken back messages that were acknowledged in memory
+(chaos.checkers.levels). Without the file there was no deletion and no power failure.
 """
 
 from __future__ import annotations
@@ -19,23 +19,26 @@ FILE = "circumstances.json"
 
 
 class CircumstancesError(Exception):
-    """The file cannot be understood, so no queue was judged."""
+    """The file of circumstances cannot be read, so no queue was judged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """Of one history, all queues."""
+    """The circumstances of one history, for all its queues."""
 
     begins: int = 0
     blackouts: tuple[Blackout, ...] = ()
 
 
-#: Nothing was deleted, the power stayed.
+#: No deletion and no power failure.
 NONE = Circumstances()
 
 
 def read_circumstances(root: Path) -> Circumstances:
-    """Raises CircumstancesError when there is a file that is not as above, OSError."""
+    """The circumstances in the file under `root`; NONE without one.
+
+    Raises CircumstancesError for a file of another form, OSError.
+    """
     path = root / FILE
     if not path.exists():
         return NONE
@@ -52,7 +55,7 @@ def read_circumstances(root: Path) -> Circumstances:
 
 
 def write_circumstances(root: Path, circumstances: Circumstances) -> None:
-    """In place of those that were there."""
+    """Write the file of circumstances, in place of a former one."""
     root.mkdir(parents=True, exist_ok=True)
     fields = {"begins": circumstances.begins, "blackouts": circumstances.blackouts}
     (root / FILE).write_text(json.dumps(fields) + "\n", encoding="utf-8")

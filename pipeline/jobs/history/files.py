@@ -4,8 +4,8 @@
     <root>/replica=⟨name⟩/log=⟨queue⟩/000000.parquet …     tables of LOG_SCHEMA, by rising offsets
     <root>/circumstances.json                              circumstances.py; may be absent
 
-Names are percent-encoded. What was written before there were levels and positions lacks those
-columns: then all was on disk, and no position was told.
+Names are percent-encoded. Files of versions before levels and positions lack those columns: their
+acknowledgements count as on disk, and their positions as unknown.
 """
 
 from __future__ import annotations
@@ -87,12 +87,12 @@ def log_table(log: Iterable[tuple[int, str]]) -> pa.Table:
 
 
 def write_history(root: Path, log: str, table: pa.Table, part: int = 0) -> None:
-    """A queue's operations, or the next part of them."""
+    """Write a queue's operations, or the next part of them."""
     _write(root / "history" / _folder(log), part, table)
 
 
 def write_log(root: Path, replica: str, log: str, table: pa.Table, part: int = 0) -> None:
-    """A replica's log of one queue, or the next part of it, by rising offsets."""
+    """Write a replica's log of one queue, or the next part of it, by rising offsets."""
     _write(root / f"replica={quote(replica, safe='')}" / _folder(log), part, table)
 
 
@@ -109,24 +109,24 @@ def _table(files: Iterable[Path], schema: pa.Schema) -> pa.Table:
 
 def _part(path: Path, schema: pa.Schema) -> pa.Table:
     file = pq.ParquetFile(path)
-    empty = ADDED_COLUMNS.difference(_told(file)).intersection(schema.names)
+    empty = ADDED_COLUMNS.difference(_filled(file)).intersection(schema.names)
     table = file.read([name for name in schema.names if name not in empty])
     for name in sorted(empty):
         table = table.append_column(name, pa.nulls(len(table), schema.field(name).type))
     return table.select(schema.names).cast(schema)
 
 
-def _told(file: pq.ParquetFile) -> set[str]:
-    """Which of ADDED_COLUMNS are there and are not null in every row, as the file's footer says.
+def _filled(file: pq.ParquetFile) -> set[str]:
+    """The ADDED_COLUMNS that are not null in every row, by the file's footer.
 
-    Most histories have none of them: to decode nothing a million times costs a fiftieth of all.
+    Most histories have none: to decode a million nulls would take a fiftieth of the whole time.
     """
     found = set()
     for number in range(file.num_row_groups):
         group = file.metadata.row_group(number)
         for column in map(group.column, range(group.num_columns)):
-            told = column.statistics is None or column.statistics.null_count != group.num_rows
-            if column.path_in_schema in ADDED_COLUMNS and told:
+            filled = column.statistics is None or column.statistics.null_count != group.num_rows
+            if column.path_in_schema in ADDED_COLUMNS and filled:
                 found.add(column.path_in_schema)
     return found
 

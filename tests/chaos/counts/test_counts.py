@@ -153,7 +153,7 @@ def test_the_page_adds_everything_up(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "Faults that cut power, of one node or of all: 8 of power-loss." in done.output
     later = render(ledger.read_rows(path), OTHER, "")
     assert "| drawn" not in later
-    assert "Of other states of the code, and counted no more: 9 seeds, 1,500 cuts." in later
+    assert "Of earlier code, and no longer counted: 9 seeds, 1,500 cuts." in later
 
 
 def test_nothing_is_counted_with_a_rule_taken_out(

@@ -223,7 +223,7 @@ def test_a_group_that_never_changed_is_not_checked() -> None:
     unchecked = judged([append(0, 0.0)], read_up=False).summary["not_checked"]
     assert "never changed" in unchecked["membership-split"]
     without = judged([append(0, 0.0)], copies=replace(EQUAL, changes=None))
-    assert "nobody read" in without.summary["not_checked"]["two-changes"]
+    assert "were not read" in without.summary["not_checked"]["two-changes"]
 
 
 def test_what_nobody_did_is_not_checked() -> None:

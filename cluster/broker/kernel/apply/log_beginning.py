@@ -1,15 +1,15 @@
-"""States at the places where log files begin: they stand in for deleted entries (R15, R16).
+"""Saves the state at the beginnings of log files: it stands in for deleted entries (R15, R16).
 
-    dispatch reaches a file's first record ─► the state before it, taken at once
-    the next checkpoint                    ─► on disk, before the checkpoint itself
+    dispatch reaches a file's first record ─► the state before it is taken at once
+    the next checkpoint                    ─► that state is on disk before the checkpoint itself
     log files deleted                      ─► a queue that is read begins where the log does
-    the next checkpoint                    ─► queues and index forget what pointed there
+    the next checkpoint                    ─► queues and index drop entries that pointed there
     start without a usable checkpoint      ─► all is derived again from the log's first record on,
-                                              with the state that what is gone had led to;
-                                              lost as well: nothing, until a leader sends one
+                                              based on the saved state before it; if that is lost,
+                                              too, the replica stays empty until a leader sends one
 
-A state is that of a log that ends where the file begins, so it and the files behind it say
-everything, without a gap or an overlap.
+The state at a file's beginning covers all entries before it, so state and files together cover the
+whole log, without a gap or an overlap.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ class Taken(NamedTuple):
     state: CapturedState
 
 
-#: States that wait for space on the disk; an older one goes, and the log keeps its file.
+#: States that may wait to be saved; of more the oldest is dropped, and the log keeps its file.
 TAKEN_COUNT_MAX = 4
 
 
 class LogBeginning:
-    """Of one replica's log; used on the event loop's thread."""
+    """The saved states of one replica's log; used on the event loop's thread."""
 
     def __init__(self, log: FileLog, folder: SnapshotFolder, *, is_sent: bool = False) -> None:
-        """`is_sent`: there are peers that send a state when ours is lost."""
+        """`is_sent`: peers send a state if this replica's is lost."""
         self.log, self.folder, self._is_sent = log, folder, is_sent
-        #: What is not on disk yet, oldest first, and where the newest one was taken.
+        #: States that are not on disk yet, oldest first, and the position of the newest one taken.
         self._taken: list[Taken] = []
         self._taken_at = -1
         self._forgotten_before = log.first_position
@@ -66,9 +66,9 @@ class LogBeginning:
         return self.log.anchor.index
 
     def _index_at(self, position: int) -> Index | None:
-        """Of the record where a log file begins; None: there is none, or it is damaged.
+        """Index of the record at `position`; None if there is none, or it is damaged.
 
-        Nothing from a damaged record on is applied before it is repaired.
+        No entry from a damaged record on is applied before it is repaired.
         """
         if self.log.end_position <= position:
             return None
@@ -80,8 +80,9 @@ class LogBeginning:
     def restore(self, state: AppliedState) -> None:
         """Give a fresh state the effects of the deleted entries, if the saved state is not lost.
 
-        Else it stays fresh and nothing is applied to it. Raises StoreDamaged when nobody sends one.
-        A state of a version without owners of producer ids is taken: nothing can tell them again.
+        Otherwise it stays fresh and no entry is applied to it; raises StoreDamaged if no peer sends
+        a state. A state of a version without owners of producer ids is accepted as it is, because
+        the owners cannot be found out again.
         """
         if self.log.start is None:
             return
@@ -97,14 +98,14 @@ class LogBeginning:
     def fit_chunk(self, first: Index, state: AppliedState, count_max: int) -> int:
         """How many entries a chunk from `first` on may have: chunks end where log files do.
 
-        Takes the state when `first` begins a file; once, however often that chunk is tried.
+        If `first` begins a file, takes the state; only once, however often that chunk is tried.
         """
         file_size = self.log.file_size
         boundary = state.position - state.position % file_size + file_size
         following = self._index_at(boundary)
         if following == first:
             if boundary > self._taken_at:
-                with contextlib.suppress(StoreDamaged):  # of the record before it: none is taken
+                with contextlib.suppress(StoreDamaged):  # the record before: then no state is taken
                     self._take(Taken(self.log.start_at(boundary), state.capture()))
             following = self._index_at(boundary + file_size)
         return count_max if following is None else min(count_max, following - first)
@@ -117,7 +118,7 @@ class LogBeginning:
     def begin_save(self) -> Callable[[], None]:
         """Work that writes the taken states to disk; in any thread, before the next checkpoint.
 
-        A state for which there is no space stays for the next one.
+        A state for which the disk has no space is tried again at the checkpoint after that.
         """
         self._forget_saved()
         taken = tuple(self._taken)
@@ -141,9 +142,9 @@ class LogBeginning:
             queue.correct_min_offset(self.log.first_position)
 
     def forget_deleted(self, files: DerivedFiles) -> None:
-        """Queues and index follow a log that was shortened; no sync of them may be under way.
+        """Drop entries of queues and index for deleted files; no sync of them may be under way.
 
-        States that the last save put on disk are not kept in memory either.
+        Also drops states that the last save put on disk from memory.
         """
         self._forget_saved()
         if self.log.first_position > self._forgotten_before:
@@ -151,7 +152,7 @@ class LogBeginning:
             files.drop_before(self._forgotten_before)
 
     def begin_queues(self, state: AppliedState, files: DerivedFiles) -> None:
-        """After `restore`: queues with no message left begin at their end (S9, R18)."""
+        """Let queues without a message begin at their end; call after `restore` (S9, R18)."""
         for topic, queue_id, end in state.all_ends():
             queue = files.queues.queue(topic.encode(), queue_id)
             if queue.max_offset == 0:
