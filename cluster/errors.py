@@ -270,7 +270,7 @@ class ClientClosed(NotDone):
 
 
 class OutcomeUnknown(ClusterError):
-    """It may have happened and may still happen."""
+    """The operation may have happened and may still happen."""
 
     advice = "look whether it happened, or ask again"
     retriable = True

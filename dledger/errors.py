@@ -163,7 +163,7 @@ class LogUsageError(NotDone):
 
 
 class OutcomeUnknown(DledgerError):
-    """It may have happened and may still happen: leadership was lost, or time ran out."""
+    """The write may have happened and may still happen: leadership was lost, or time ran out."""
 
     advice = "look whether it is there, or repeat it under the same number"
     retriable = True

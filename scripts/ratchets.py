@@ -9,6 +9,8 @@ retired       names (modules, classes, functions, parameters) that contain a pri
               docs/glossary.md has the field's term
 pronouns      docstrings whose first paragraph has who, whom, whose, what, whatever, whoever,
               nobody, somebody, everybody or nothing
+openings      docstrings of classes and functions that begin with a pronoun (it, its, they, their,
+              those, these, both), with "Of" or with "None:" in place of the noun that is meant
 prose         lines whose comments, docstrings or sentences (error texts, log lines) say a private
               word of `[prose]` in retired_words.toml; names of files and records in quotes may stay
 undocumented  public classes, functions and methods without a docstring
@@ -32,7 +34,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("commitlog", "dledger", "cluster", "chaos", "pipeline")
 FILE = ROOT / "tests/architecture/ratchets.toml"
-KINDS = ("retired", "pronouns", "prose", "undocumented")
+KINDS = ("retired", "pronouns", "openings", "prose", "undocumented")
 
 #: Private word → the field's term (docs/glossary.md). A new name with one of them is refused.
 _WORDS = tomllib.loads((ROOT / "tests/architecture/retired_words.toml").read_text("utf-8"))
@@ -44,6 +46,7 @@ FIELD_TERMS = ("in_flight", "inflight")
 _PRONOUN = re.compile(
     r"\b(who|whom|whose|what|whatever|whoever|nobody|somebody|everybody|nothing)\b", re.IGNORECASE
 )
+_OPENING = re.compile(r"(?:(?:It|Its|They|Their|Them|Those|These|Both|Of) |None: )")
 #: A plain string; the text between the braces of an f-string, from Python 3.12 on.
 _STRINGS = ("STRING", "FSTRING_MIDDLE")
 #: One word in quotes is a name on the wire or on disk, one with hyphens a mutant's or a fault's.
@@ -94,6 +97,12 @@ def documented(nodes: Nodes) -> Iterator[tuple[int, str, str]]:
             text = ast.get_docstring(node)
             if text:
                 yield getattr(node, "lineno", 1), getattr(node, "name", ""), text.split("\n\n")[0]
+
+
+def opening_of(text: str) -> str:
+    """The pronoun, "Of" or "None:" with which a docstring begins, or ""."""
+    used = _OPENING.match(text)
+    return used[0].strip() if used else ""
 
 
 def undocumented(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -154,6 +163,8 @@ def found(package: str, read: Callable[[Path], Nodes] = nodes_of) -> Iterator[Fo
         for line, name, text in documented(nodes):
             if used := _PRONOUN.search(text):
                 yield Found("pronouns", package, f"{where}:{line}", name or where, used[0])
+            if name and (opening := opening_of(text)):
+                yield Found("openings", package, f"{where}:{line}", name, opening)
         for line, word in prose(path.read_text("utf-8")):
             yield Found("prose", package, f"{where}:{line}", word, PROSE[word])
         for line, name in undocumented(tree):

@@ -150,7 +150,7 @@ class Run:
             await asyncio.sleep(0.05)
 
     def _incarnation(self, name: str) -> int | None:
-        """Of the node's folder; None while it is not formatted yet."""
+        """The incarnation of the node's folder; None before it is formatted."""
         folder = data_folder(self.cluster.root, self.cluster.profile.member(name))
         file = folder / f"dledger-{name}" / hard_state.FILE_NAME
         if not file.exists():

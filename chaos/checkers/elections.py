@@ -32,7 +32,7 @@ class Links(NamedTuple):
         return self.first + len(self.data) // LINK_SIZE - 1
 
     def at(self, index: int) -> bytes | None:
-        """Of the log up to that entry; None when it is not among them."""
+        """The chain checksum of the log up to entry `index`; None if it is not known."""
         place = (index - self.first) * LINK_SIZE
         return self.data[place : place + LINK_SIZE] or None if place >= 0 else None
 
@@ -114,9 +114,9 @@ class _Folders:
     """Which folder a process is on: each is compared with itself.
 
     A process that starts on an older copy of its node's folder is behind what it had promised until
-    a peer tells it so, and stops (docs/spec/chaos.md 3.2, kind 17); whoever comes after it on the
-    newest one has to be where that one was. It is known by its generation, which is lower than one
-    that was seen before, or the same with another token.
+    a peer tells it so, and stops (docs/spec/chaos.md 3.2, kind 17); the next process on the newest
+    folder must be where that folder was. An older copy is known by its generation, which is lower
+    than one that was seen before, or the same with another token.
     """
 
     def __init__(self) -> None:

@@ -80,7 +80,7 @@ def imported_by(roots: Iterable[str]) -> dict[str, Path]:
 
 @functools.cache
 def _imports_of(path: Path, name: str) -> tuple[str, ...]:
-    """Those of the module `name` in its file, which is parsed once for all subsystems."""
+    """The imports of the module `name` in its file, which is parsed once for all subsystems."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     return tuple(_imports(_tree(path), package))
 

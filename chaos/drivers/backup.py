@@ -60,7 +60,7 @@ async def put_back(stage: Stage) -> str:
 
 
 async def _refused(stage: Stage) -> str:
-    """Its words when it stopped; "" when it went on. Never ready is neither. Raises NotUpAgain."""
+    """The line that the node logged when it stopped; "" if it still runs. Raises NotUpAgain."""
     end = time.monotonic() + READY_SECONDS_MAX
     while time.monotonic() < end:
         log = processes.log_tail(stage.folder(stage.node))

@@ -22,7 +22,7 @@ PAUSE_SECONDS = 0.2
 
 
 class Membership:
-    """Of the stage's first node; a change is asked for until it is so, leaders change meanwhile."""
+    """The membership of the stage's first node. Repeats a change until it is made."""
 
     def __init__(self, stage: Stage, client: Client, broker: str) -> None:
         self._stage, self._client, self._broker = stage, client, broker
@@ -75,7 +75,7 @@ class Membership:
         return time.monotonic() - began
 
     async def _row(self) -> dict[str, Any]:
-        """Its row among the members, of which it is one."""
+        """The node's row among the members of its group."""
         end = time.monotonic() + CHANGE_SECONDS_MAX
         while True:  # bounded by the time
             try:

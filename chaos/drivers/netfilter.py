@@ -41,7 +41,7 @@ class _Filter:
         self._before = 0
 
     async def set(self, rules: Rules) -> None:
-        """These rules and no others, without a moment in between; counts go on. Raises OSError.
+        """Put these rules in place of all others, in one step; counts go on. Raises OSError.
 
         Rules go also where they cannot be counted, as on a node that never got its own.
         """

@@ -48,7 +48,7 @@ class Region:
 
 
 def log_folder(data: Path) -> Path:
-    """Of the replicated log in a node's data folder. Raises ValueError without one."""
+    """The folder of the replicated log in a node's data folder. Raises ValueError without one."""
     (found,) = data.glob("dledger-*")
     return found
 

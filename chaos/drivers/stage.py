@@ -77,7 +77,7 @@ class Paused(Protocol):
         ...
 
     def resume(self) -> None:
-        """It goes on, unless another fault has paused it, too."""
+        """Let the process go on, unless another fault has paused it, too."""
         ...
 
 

@@ -98,7 +98,7 @@ class StandIn:
         return one
 
     def side_of(self, _: Hello, *, in_channel: bool = False) -> Side:
-        """Of its connections: each is let in, and its messages are put aside."""
+        """As a connection's host: accepts every caller, and puts its messages aside."""
         return Side(
             self.me,
             _Everybody(),
@@ -110,10 +110,10 @@ class StandIn:
         )
 
     def greeted(self, _: Inbound) -> None:
-        """Of its connections: one is open."""
+        """As a connection's host: a connection is open."""
 
     def ended(self, one: Inbound, _: str) -> None:
-        """Of its connections: one is gone."""
+        """As a connection's host: forgets a connection that ended."""
         self._inbound.discard(one)
 
     async def ask(self, voter: str, address: str, request: VoteRequest) -> VoteReply | None:

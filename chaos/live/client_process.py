@@ -61,7 +61,7 @@ class Written:
 
 
 class ClientProcess:
-    """Its present name, and where it stands in each queue.
+    """A client process: its present name, and its position in each queue.
 
     Args:
         name: without the number of its retirements.

@@ -196,7 +196,7 @@ def links(row: Mapping[str, Any]) -> Links | None:
 
 
 def generation(row: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Of the folder that a row's node is on; None when it had none, or did not tell."""
+    """Generation of the folder of a row's node; None if there was none, or if the row has none."""
     number, token = row.get("generation", (0, 0))
     return (number, token) if number else None
 

@@ -165,7 +165,7 @@ def _patch_send(point: Failpoint) -> None:
 
 
 def _plain(message: Any) -> dict[str, object]:
-    """Its fields that are numbers, names or truths."""
+    """The fields of a message that are numbers, strings or truth values."""
     found = {field.name: getattr(message, field.name) for field in fields(message)}
     return {name: one for name, one in found.items() if isinstance(one, (int, str))}
 

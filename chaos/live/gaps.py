@@ -41,14 +41,14 @@ class Waiting:
             self._since = now
 
     def acknowledged(self, now: float) -> None:
-        """It was acknowledged."""
+        """Note that an operation was acknowledged."""
         assert self._since is not None, "only what was sent is acknowledged"
         self._count -= 1
         self._spans.append((self._since, now))
         self._since = now if self._count else None
 
     def failed(self) -> None:
-        """It was given up; the silence goes on until something is acknowledged."""
+        """Note that an operation was given up; the gap goes on until one is acknowledged."""
         self._count -= 1
 
     @property

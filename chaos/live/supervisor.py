@@ -130,7 +130,7 @@ async def _watched(planned: Plan, root: Path, told: Callable[[Happened], None]) 
 
 
 def _count(ledger: Path, profile: str, said: Mapping[str, Any]) -> None:
-    """It could be written when the run began; a disk that is full now takes no verdict away."""
+    """Count the run in the ledger; the verdict stands even if the disk is full by now."""
     try:
         add_live_run(ledger, profile, said)
     except OSError as error:

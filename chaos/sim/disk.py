@@ -216,7 +216,7 @@ class SimDisk:
             flips[position] = mask
 
     def heal(self, name: str, position: int, end: int) -> None:
-        """These bytes are written again."""
+        """Repair the flipped bits of bytes that are written again."""
         for place in [place for place in self.flips[name] if position <= place < end]:
             self.flip(name, place, self.flips[name][place])
             self.healed += 1

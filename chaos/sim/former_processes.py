@@ -5,7 +5,7 @@ the same machine.
     answers that a process was given  come once more, in their order, whenever the next process asks
                                       a question of the same kind, before the true answer
 
-TCP does neither; a peer that answers late, on the new connection, does the same to whoever asked.
+TCP does neither; a peer that answers late, on the new connection, has the same effect.
 So no rule may assume that an arriving message was meant for this incarnation of a node. A third of
 all seeds draw this. Messages for a lost disk are not kept: that node has another incarnation.
 """
@@ -61,7 +61,7 @@ class FormerProcesses:
         self._machines: dict[int, int] = {}  # how often a node has lost its disk
 
     def missed(self, pipe: Pipe, frame: bytes) -> None:
-        """It was in flight when the process that it was meant for died."""
+        """Take a frame that was in flight when the process that it was meant for died."""
         if self.drawn:
             self._later(LATE_MAX, (pipe, frame))
 

@@ -71,7 +71,7 @@ class HostBeats:
         self._disconnected(node, peer)
 
     def _of(self, node: SimNode) -> Beats:
-        """Those of its present process."""
+        """The beats of the node's present process."""
         boot, beats = self._beats.get(node.index, (-1, None))
         if beats is None or boot != node.boot:
             config = node.config

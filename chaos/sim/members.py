@@ -136,7 +136,7 @@ class Churn:
             self._replaced(victim)
 
     def lose_file(self, victim: SimNode) -> None:
-        """Both copies of a small file of a voter are lost, if the atlas allows it."""
+        """Lose both copies of a voter's small file, if the fault atlas allows it."""
         name = self._random.choice(DOUBLE_SLOT_FILES)
         if self._may_forget(victim):
             self.lost_files.append(name)

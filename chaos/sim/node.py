@@ -106,7 +106,7 @@ class SimNode(MachineClock):
 
     @property
     def incarnation(self) -> int:
-        """Of its disk."""
+        """The incarnation of the node's disk."""
         return self.index + 1 if self.incarnations is None else self.incarnations[self.index]
 
     @property

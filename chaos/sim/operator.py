@@ -53,5 +53,5 @@ class Operator:
 
 
 def _failed(node: SimNode) -> bool:
-    """Its process runs and has stopped working."""
+    """True if the node's process runs and its replica has failed."""
     return node.replica is not None and node.replica.failure is not None

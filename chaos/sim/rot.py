@@ -33,7 +33,7 @@ class Rot:
         self._flipped: dict[int, list[tuple[str, int, int]]] = {node.index: [] for node in nodes}
 
     def forget(self, node: SimNode) -> None:
-        """Its disk is another one now."""
+        """Forget the flipped bits of a node, because its disk was replaced."""
         self._flipped[node.index] = []
 
     def begin(self, node: SimNode, random: Random) -> None:

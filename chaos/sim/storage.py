@@ -98,7 +98,7 @@ def durable_hard_states(disk: SimDisk) -> list[HardState | None]:
 
 
 def slots_of(disk: SimDisk, name: str) -> list[tuple[int, bytes] | None]:
-    """Both slots of a small file as the next process will see them; None: not valid."""
+    """The two slots of a small file as the next process will see them; None for an invalid one."""
     return _slots(bytes(disk.names.seen[name].data))
 
 

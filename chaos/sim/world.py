@@ -292,7 +292,7 @@ class World:
         node.replace()
 
     def _lose_file(self, node: SimNode, name: str) -> None:
-        """Both copies of a small file of a machine are lost."""
+        """Lose both copies of a machine's small file."""
         deleted = self.random.random() < 0.25
         self.trace.note("lost-file", f"{node.id} {name}{' deleted' if deleted else ''}")
         if lost_files.forgets(name):

@@ -55,7 +55,7 @@ class Read:
 
 
 class Judge:
-    """Of one run. Raises MachineViolation."""
+    """The judge of one run. Raises MachineViolation."""
 
     def __init__(
         self,
@@ -194,5 +194,5 @@ def _ended(
 
 
 def state_of(machine: ReplicatedStateMachine[Any, Any]) -> bytes:
-    """Its snapshot, as bytes."""
+    """The machine's snapshot, as bytes."""
     return bytes_of(machine.snapshot())

@@ -65,7 +65,7 @@ class Granted(NamedTuple):
 
 
 class LockModel:
-    """Of each lock all grants, renewals and releases, the newest last."""
+    """All grants, renewals and releases of each lock, the newest last."""
 
     def __init__(self) -> None:
         self.granted: dict[str, list[Granted]] = {}

@@ -113,7 +113,7 @@ OBJECTS: dict[str, Subject] = {
 
 
 class Outcome(NamedTuple):
-    """Of one seed. `violation`: "" for none; `report`: None for one."""
+    """The outcome of one seed. `violation`: "" for none; `report`: None after a violation."""
 
     violation: str
     detail: str

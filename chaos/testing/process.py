@@ -87,7 +87,7 @@ class NotedMachine(ReplicatedStateMachine[bytes, bytes]):
         self.plain.restore(state)
 
     def encode(self, command: bytes) -> bytes:
-        """They are bytes."""
+        """The command itself: commands are bytes."""
         return command
 
     def decode(self, data: bytes) -> bytes:
@@ -335,7 +335,7 @@ class MachineNode(SimNode):
 
     @property
     def wall_ms(self) -> int:
-        """Its wall clock."""
+        """The node's wall clock."""
         return BEGIN_MS + round(self.scheduler.now * 1000) + self.index * SKEW_MS
 
     @property

@@ -36,7 +36,7 @@ class Model(Protocol):
 
 
 def look_at_nothing(machine: object, question: object) -> None:
-    """Of machines without questions."""
+    """Has no effect; for machines without questions."""
 
 
 @dataclass(frozen=True, slots=True)

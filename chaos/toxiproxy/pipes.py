@@ -138,7 +138,7 @@ async def damage(stage: Stage) -> None:
 
 
 def shape_of(toxic: Toxic, seed: int) -> Shape:
-    """Of one of ours that damages bytes."""
+    """The shape of a toxic of this project that damages bytes."""
     values = toxic.attributes
     match toxic.type:
         case "drop_after":

@@ -37,7 +37,7 @@ class Channel:
 
     @property
     def chunks(self) -> Sequence[Chunk]:
-        """Those that are in it."""
+        """The chunks in the queue."""
         return self._chunks
 
     async def get(self) -> Chunk | None:

@@ -55,7 +55,7 @@ class Beginning:
 
     @property
     def name(self) -> str:
-        """Of the file below the group's folder."""
+        """The file's name below the group's folder."""
         return f"state/{self.start.position:020}"
 
 
@@ -85,7 +85,7 @@ class Piece:
 
     @property
     def name(self) -> str:
-        """Of the file below the group's folder."""
+        """The file's name below the group's folder."""
         return f"log/{self.position:020}-{self.end:020}"
 
     @property

@@ -137,7 +137,7 @@ class Log:
 
 
 class Counter(ReplicatedStateMachine[bytes, int]):
-    """Its result is how many commands there were."""
+    """Counts commands; the result of each is their number so far."""
 
     def __init__(self) -> None:
         self.applied = 0

@@ -44,7 +44,7 @@ class Groups:
         return {"leaders": {n.config.group: n.leader or "" for n in self._nodes}}
 
     async def cost(self) -> dict[str, Any]:
-        """Of this process, so far: processor time, waits of its event loop; bytes, threads, files.
+        """Cost of this process: processor time, waits of its event loop, bytes, threads, files.
 
         `pss_bytes` counts a page that n processes share as 1/n, `uss_bytes` does not count it.
         """
@@ -89,7 +89,7 @@ def _lines(name: str) -> dict[str, str]:
 
 
 def _bytes(found: str) -> int:
-    """Of a line in kB."""
+    """The bytes that a line in kB gives."""
     return int(found.split()[0]) << 10
 
 

@@ -186,7 +186,7 @@ async def _join(cluster: LocalCluster, admin: Admin, broker: str, name: str) -> 
 
 
 async def _leave(cluster: LocalCluster, admin: Admin, broker: str, name: str) -> None:
-    """Both times three nodes are joined, and their machine has space for the second log."""
+    """Remove the node, so that a second join starts as the first one, with space for its log."""
     async with asyncio.timeout(START_SECONDS_MAX):
         while True:  # bounded by the time limit above
             try:
@@ -204,7 +204,7 @@ def _cpu(cluster: LocalCluster, name: str) -> float:
 
 
 async def _status(cluster: LocalCluster, name: str) -> dict[str, Any]:
-    """Of one node, when it answers. All of them would be much to ask beside a load."""
+    """The status of one node, when it answers; to ask all nodes would disturb the load."""
     while True:  # bounded by the time limit of the caller
         found = await asyncio.to_thread(node_status, cluster.profile.member(name), None)
         if found is not None:

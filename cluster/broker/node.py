@@ -384,4 +384,4 @@ class BrokerNode:
 
 
 def _ignored(_error: DledgerError | None) -> None:
-    """It is asked again while there is a reason."""
+    """Ignores an error: the request is repeated while there is a reason for it."""

@@ -340,7 +340,7 @@ def _access(environment: BrokerEnvironment, state: AppliedState, appender: Appen
 
 
 def _filters(config: BrokerConfig) -> FilterBits | None:
-    """None: queues have no extension."""
+    """The filter bits of queues with an extension; None if queues have none."""
     if not config.queue_ext_enabled:
         return None
     bloom = new_bloom_filter(config.filter_error_percent, config.filter_consumers)

@@ -265,7 +265,7 @@ def verify(place: str, output: str) -> None:
 
 
 def manifests_in(place: Place) -> list[Manifest]:
-    """Of every group in the place, the first one first. Raises CommandError without any."""
+    """The manifests of all groups in the place, the first group first. CommandError without any."""
     found = []
     for group in sorted(place.folders(), key=lambda name: (name != _FIRST_GROUP, name)):
         try:

@@ -68,7 +68,7 @@ def profiles_file() -> Path:
 
 
 def load_profiles() -> NamedReaches:
-    """Those of this user, none without a file. Raises CommandError for a file that has others."""
+    """The profiles of this user, none without a file. CommandError for a file of another form."""
     path = profiles_file()
     try:
         text = path.read_text(encoding="utf-8")

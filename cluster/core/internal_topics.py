@@ -254,7 +254,7 @@ def encode_change(change: StateChange) -> StateRecord:
 
 
 def checked_record(change: StateChange) -> StateRecord:
-    """Its record, which every replica can apply. Raises StateRecordError."""
+    """The record of a change, which every replica can apply. Raises StateRecordError."""
     try:
         record = encode_change(change)
     except UNREADABLE as error:

@@ -63,6 +63,6 @@ class LeveledTables:
         return found
 
     def restore(self, value: Mapping[str, Any]) -> None:
-        """Those of a checkpoint; the level was taken over before."""
+        """Take the tables of a checkpoint; its level was taken over before."""
         self.accounts.restore(value.get("accounts", ()))  # not in those of earlier versions
         self.settings.restore(value.get("settings", {}))

@@ -66,7 +66,7 @@ class SettingsTable:
         self.restore({name: left[name] for name in left if name not in change.delete})
 
     def restore(self, values: Mapping[str, str]) -> None:
-        """Of a checkpoint."""
+        """Take the values of a checkpoint, and call the watchers."""
         self.values = {text_of(name): text_of(text) for name, text in values.items()}
         for changed in self._watchers:
             changed(self.values)

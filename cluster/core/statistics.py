@@ -28,7 +28,7 @@ _WINDOWS = ((10.0, 6), (600.0, 6), (3600.0, 24))
 
 
 class Sum(NamedTuple):
-    """Of one window: the sum, the rate per second, and the average per occasion."""
+    """Figures of one window: the sum, the rate per second, and the average per occasion."""
 
     sum: int
     tps: float
@@ -84,7 +84,7 @@ class _Item:
 
 
 class Recent(NamedTuple):
-    """Of one key."""
+    """The recent figures of one key."""
 
     minute: Sum
     hour: Sum

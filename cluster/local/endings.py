@@ -12,7 +12,7 @@
                    code when it was our child, by the machine's boot, by the kernel's count of
                    processes that it killed for memory
 
-Whoever ends something says why with `because("dledger chaos: kill")` around it. To tell is never
+Code that ends a process says why with `because("dledger chaos: kill")` around it. A reason is never
 worth a failure: an error while one of these files is written is passed over.
 """
 
@@ -186,7 +186,7 @@ def count_oom_kills() -> int:
 
 
 def boot_id() -> str:
-    """Of this start of the machine; "" where it is not told."""
+    """Id of this start of the machine; "" if the system has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:

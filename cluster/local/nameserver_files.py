@@ -37,7 +37,7 @@ class NameServerSettings:
 
 
 def settings_of(given: Mapping[str, str]) -> NameServerSettings:
-    """Those of a profile's settings, "section.key" → text. Raises SettingsError."""
+    """The name servers' settings among those of a profile. Raises SettingsError."""
     settings = Settings({SECTION: NameServerSettings})
     for name, value in given.items():
         section, _, key = name.partition(".")
@@ -60,7 +60,7 @@ def _write_cluster_secret(root: Path, secret: str) -> Path:
 
 
 def arguments(root: Path, profile: Profile, member: Member) -> list[str]:
-    """Of the process of one name server, after `python -m`."""
+    """Arguments of one name server's process, after `python -m`."""
     found = ["cluster.local.nameserver_main", "--listen", member.client]
     found += ["--kv-folder", str(root / member.name / "kv")]
     if member.peer:

@@ -103,7 +103,7 @@ class NodeAdmin:
         await self._group_lags().look()
 
     def _group_lags(self) -> GroupLags:
-        """Of the broker as it is now: a node that opens again has other parts."""
+        """The lags of the broker as it is now: a node that opens again has other parts."""
         ports = self._node.parts.admin_ports
         if self._lags is None or self._lags.ports is not ports:
             self._lags = GroupLags(ports)

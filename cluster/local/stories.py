@@ -1,7 +1,7 @@
 """Mistakes in a server's log: exceptions that ended it, cost a client, or were not caught.
 
 A log of a server that works has none, whatever its disks, peers and clients do. So tests, live runs
-and whoever judges a cluster look here (`dledger/runtime/owned.py` says what is told how).
+and judges of a cluster look here (`dledger/runtime/owned.py` says what is logged how).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _as_text(lines: Iterable[str]) -> Iterator[str]:
 
 
 def in_log(log: Path) -> Iterator[str]:
-    """Of each traceback: the line before it, and the exception's own behind it."""
+    """One line per traceback: the line before it, and the exception's line behind it."""
     before, told, inside = "", "", False
     with log.open(encoding="utf-8", errors="replace") as file:
         for line in _as_text(file):

@@ -105,7 +105,7 @@ def _second(
 
 
 def _rows(topic: str, real: QueueData, names: Sequence[str]) -> Iterator[QueueData]:
-    """Of one broker name; only the first of the leader's can be read."""
+    """Rows of one broker name; consumers can read only the first one of the leader."""
     count = real.write_queue_count
     if topic == CREATES_TOPICS:  # a client cuts the rows by their readable queues
         count = min(count, NEW_TOPIC_QUEUES_MAX)

@@ -54,12 +54,12 @@ class GroupMembers:
     others: int = 1
 
     def of(self, topic: str) -> int:
-        """Of the topic's group; 0 where they cannot use a notification route."""
+        """Members of the topic's group; 0 if they cannot use a notification route."""
         return self.told.get(topic, self.others)
 
 
 def members_told(text: str | None) -> GroupMembers | None:
-    """Of a leader's `notified_groups`; None when it has not told. Rows without a number count not.
+    """Members in a leader's `notified_groups`; None without. Rows without a number do not count.
 
     A number has seven digits at most.
     """
@@ -122,7 +122,7 @@ def with_notify_routes(
 
 
 def _followers(topic: str, broker: BrokerData, nodes: Sequence[RelayNode]) -> list[str]:
-    """Their relay addresses. Consumers wait at the first one, so groups begin at different ones."""
+    """The followers' relays. Consumers wait at the first one, so groups get different orders."""
     found = [node.relay_address for node in nodes if node.address != broker.leader]
     turn = zlib.crc32(topic.encode()) % max(len(found), 1)
     return found[turn:] + found[:turn]

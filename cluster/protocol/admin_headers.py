@@ -52,7 +52,7 @@ class GroupForbiddenRequest:
 
 @dataclass(frozen=True, slots=True)
 class GroupForbiddenResponse:
-    """Of 353."""
+    """Response to 353."""
 
     group: str
     topic: str
@@ -203,14 +203,14 @@ class BrokerNameRequest:
 
 @dataclass(frozen=True, slots=True)
 class WipedResponse:
-    """Of 205."""
+    """Response to 205."""
 
     wipe_topic_count: int
 
 
 @dataclass(frozen=True, slots=True)
 class AddedResponse:
-    """Of 327."""
+    """Response to 327."""
 
     add_topic_count: int
 
@@ -224,6 +224,6 @@ class ClusterTopicsRequest:
 
 @dataclass(frozen=True, slots=True)
 class DataVersionResponse:
-    """Of 322."""
+    """Response to 322."""
 
     changed: bool

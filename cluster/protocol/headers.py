@@ -49,7 +49,7 @@ class PullRequest:
 
 @dataclass(frozen=True, slots=True)
 class PullResponse:
-    """Of 11 and 361; the four offsets must be there for codes 0, 19, 20 and 21."""
+    """Response to 11 and 361; the four offsets must be there for codes 0, 19, 20 and 21."""
 
     next_begin_offset: int
     min_offset: int
@@ -106,14 +106,14 @@ class SearchOffsetRequest:
 
 @dataclass(frozen=True, slots=True)
 class OffsetResponse:
-    """Of 14, 29, 30 and 31."""
+    """Response to 14, 29, 30 and 31."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class TimestampResponse:
-    """Of 32."""
+    """Response to 32."""
 
     timestamp: int
 
@@ -211,7 +211,7 @@ class QueryMessageRequest:
 
 @dataclass(frozen=True, slots=True)
 class QueryMessageResponse:
-    """Of 12; the body holds the records."""
+    """Response to 12; the body holds the records."""
 
     index_last_update_timestamp: int
     index_last_update_phyoffset: int
@@ -303,7 +303,7 @@ class RegisterBrokerRequest:
 
 @dataclass(frozen=True, slots=True)
 class RegisterBrokerResponse:
-    """Of 103. Ours add `asks_for_groups`: `notified_groups` shall be in the next registration."""
+    """Response to 103. dledger adds `asks_for_groups`: send `notified_groups` from now on."""
 
     ha_server_addr: str = ""
     master_addr: str = ""
@@ -339,7 +339,7 @@ class KvNamespaceRequest:
 
 @dataclass(frozen=True, slots=True)
 class KvConfigResponse:
-    """Of 101."""
+    """Response to 101."""
 
     value: str
 

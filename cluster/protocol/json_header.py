@@ -87,7 +87,7 @@ def decode(header: bytes, body: bytes) -> Fields:
 
 
 def too_many_fields(count: int) -> RemoteProtocolError:
-    """Of a header with more than FIELDS_COUNT_MAX."""
+    """The error for a header with more than FIELDS_COUNT_MAX fields."""
     return RemoteProtocolError(
         f"a header of some {count} fields came and the limit is {FIELDS_COUNT_MAX}, so the "
         "connection is closed"

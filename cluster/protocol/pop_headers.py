@@ -42,7 +42,7 @@ class PopRequest:
 
 @dataclass(frozen=True, slots=True)
 class PopResponse:
-    """Of 200050 and 200052."""
+    """Response to 200050 and 200052."""
 
     pop_time: int
     invisible_time: int

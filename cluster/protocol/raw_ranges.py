@@ -29,7 +29,7 @@ class LogRangeRequest:
 
 @dataclass(frozen=True, slots=True)
 class LogRangeResponse:
-    """Of 31001: addresses between which this replica can answer now."""
+    """Response to 31001: addresses between which this replica can answer now."""
 
     first_position: int
     end_position: int
@@ -48,7 +48,7 @@ class QueueRangeRequest:
 
 @dataclass(frozen=True, slots=True)
 class QueueRangeResponse:
-    """Of 31003: first and next offset of the queue here."""
+    """Response to 31003: first and next offset of the queue here."""
 
     min_offset: int
     max_offset: int

@@ -52,7 +52,7 @@ def new_queues(
 
 
 def _read_firsts(data: bytes) -> Iterator[QueueKey]:
-    """Of every message with offset 0 of a plain queue; where no entry begins it ends."""
+    """Keys of messages with offset 0 in plain queues; ends at bytes where no entry begins."""
     at, last_start = 0, len(data) - _ENTRY.size
     while at <= last_start:
         begin = at

@@ -13,7 +13,7 @@ Content = bytes | Sequence[Part]
 
 
 def content_parts(content: Content) -> Sequence[Part]:
-    """Its parts in order; bytes are one."""
+    """The parts of a content, in order; bytes are one part."""
     return [content] if isinstance(content, bytes) else content
 
 

@@ -391,6 +391,6 @@ class IndexSync:
 
 
 def _plain(column: Any) -> Sequence[int]:
-    """Of an array a list of Python's numbers."""
+    """The column as Python's own numbers if it is an array."""
     plain: Sequence[int] = column.tolist() if hasattr(column, "tolist") else column
     return plain

@@ -142,7 +142,7 @@ def _best(
 def _most(
     divisions: Iterable[IndexGeometry], score: Callable[[IndexGeometry], int]
 ) -> list[IndexGeometry]:
-    """Those with the highest score above 0."""
+    """The divisions with the highest score above 0."""
     best: list[IndexGeometry] = []
     highest = 1
     for geometry in divisions:

@@ -154,7 +154,7 @@ class LoopThread(Closing):
         return outer
 
     def result(self, future: concurrent.futures.Future[T]) -> T:
-        """Of a future that `start` gave. Ctrl-C cancels it. Raises as `run`."""
+        """The result of a future that `start` returned. Ctrl-C cancels it. Raises as `run`."""
         try:
             return future.result()
         except concurrent.futures.CancelledError:
@@ -242,7 +242,7 @@ class Iterating(Closing, Generic[T]):
             raise StopIteration from None
 
     def close(self) -> None:
-        """It gives no more; the async iterator ends."""
+        """End the iteration and close the async iterator."""
 
         async def ended() -> None:
             if self._next is not None:

@@ -75,7 +75,7 @@ class Configuration:
         return tuple(m.node_id for m in self.members)
 
     def member(self, node_id: NodeId) -> Member | None:
-        """None: not of this group."""
+        """The member with this id; None if the group has none."""
         for member in self.members:
             if member.node_id == node_id:
                 return member

@@ -25,11 +25,11 @@ _TAKES_NO_LOG = (DiskHealth.FULL, DiskHealth.STALLED)
 
 
 class Margin(NamedTuple):
-    """Of one group, as its leader sees it.
+    """How many failures a group survives, as its leader sees it.
 
     Attributes:
         majority: how many decide, in the newest configuration.
-        may_fail: how many may fail when everybody is well.
+        may_fail: how many may fail when all voters are well.
         may_fail_now: how many more may fail; below 0, so many are missing.
         uncounted: voters that are not counted on, and why: "does not answer".
     """
@@ -83,7 +83,7 @@ def _disk(health: DiskHealth) -> str:
 
 
 def margin(configurations: Sequence[Configuration], trouble: Mapping[NodeId, str]) -> Margin:
-    """Of the configurations that may decide, the newest first."""
+    """The margin of a group, by the configurations that may decide, the newest first."""
     newest = configurations[0]
     uncounted: dict[NodeId, str] = {}
     for configuration in configurations:

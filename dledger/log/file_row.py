@@ -205,7 +205,7 @@ class FileRow:
         self._measure()
 
     def in_order(self, files: list[File]) -> list[File]:
-        """Those of the files that are in the row, by address; unlinked ones are not."""
+        """The given files that are still in the row, by address; unlinked files are left out."""
         if len(files) == 1 and files[0] is self._row[-1]:  # nearly always
             return list(files)
         return [file for file in self._row if file in files]

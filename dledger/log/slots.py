@@ -13,8 +13,8 @@ term, position and size. Recovery rewrites those above the mark's `slots`; any o
 wrong is rewritten when it is met, from the record before it.
 
 Entries that come one by one do not pay a write each: their slots are gathered, and written when
-there are `GATHERED_BYTES_MAX` of them, with the next flush mark (50 ms), or before anybody changes
-or syncs slots. A crash loses the gathered ones as it may lose written ones.
+there are `GATHERED_BYTES_MAX` of them, with the next flush mark (50 ms), or before slots are
+changed or synced. A crash loses the gathered ones as it may lose written ones.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class SlotFiles:
         return taken
 
     def give_back(self, files: list[File]) -> None:
-        """They were not synced after all."""
+        """Mark files as dirty again: they were not synced after all."""
         self._touch(files)
 
     def _touch(self, files: list[File]) -> None:

@@ -52,7 +52,7 @@ class Chunk:
         return position + size
 
     def chain_crc(self, index: int) -> int:
-        """Of the record `index` of the chunk."""
+        """The chain checksum of record `index` of the chunk."""
         at: int = self.slot(index)[1] - self.start.end + _CHAIN_AT
         return int(U32.unpack_from(self.data, at)[0])
 

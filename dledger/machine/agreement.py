@@ -35,7 +35,10 @@ class _Window:
 
 
 class Agreement:
-    """Of one node. `every`: indexes of a window, 0 for none; it must fit in 16 bits."""
+    """Compares one node's results with those of the others.
+
+    `every`: indexes of a window, 0 for none; it must fit in 16 bits.
+    """
 
     def __init__(self, node: str, every: int, publish: Callable[[bytes], None]) -> None:
         """`publish`: bring these bytes into the log, once, as an entry of kind COMPARE."""

@@ -21,7 +21,7 @@ Spared = Callable[[str], None]
 
 
 class Changes(Generic[T]):
-    """Of one value; used on the node's event loop."""
+    """The subscriptions to one value; used on the node's event loop."""
 
     def __init__(self, value: T, what: str, spared: Spared) -> None:
         self._value, self._what, self._spared = value, what, spared

@@ -24,7 +24,7 @@ _NONE: frozenset[int] = frozenset()
 
 
 class Leading:
-    """Of one node, also while it does not lead: then it refuses."""
+    """Takes commands on one node; refuses them while the node does not lead."""
 
     def __init__(self, log: ReplicatedLog, applier: Applier[Any, Any]) -> None:
         self._log, self._applier = log, applier
@@ -36,7 +36,7 @@ class Leading:
         self._pending.clear()
 
     def applied(self, session: int, results: Results) -> None:
-        """These commands need no filter any more: the table of sessions knows them."""
+        """Forget commands that were applied: the table of sessions filters repeats of them."""
         if session in self._pending:
             self._over(session, [sequence for sequence, _ in results])
 
@@ -86,7 +86,7 @@ class Leading:
         self._log.owned.when_done(future, ended)
 
     def _new(self, session: int, items: Sequence[Item]) -> Sequence[Item]:
-        """Those that were not proposed in this leadership, and are not applied."""
+        """The items that were neither proposed in this leadership nor applied."""
         if not session:
             return items
         pending = self._pending.get(session, _NONE)

@@ -78,7 +78,7 @@ class _Sent(NamedTuple):
 
 @dataclass(slots=True)
 class Proposer:
-    """Of one node; see the module's text. Times in seconds of the caller's clock."""
+    """The proposer of one node; see the module's text. Times are seconds of the caller's clock."""
 
     node: NodeId
     incarnation: int

@@ -32,7 +32,7 @@ TRIM_SECONDS = 0.5
 
 
 class Saving:
-    """Of one node; used on its event loop's thread."""
+    """Saves the states of one node; used on its event loop's thread."""
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ TIMER_SECONDS_MIN = 0.001
 
 
 class Sending:
-    """Of one node; used on its event loop."""
+    """Sends the commands of one node; used on its event loop."""
 
     def __init__(self, proposer: Proposer, owned: Owned, runs: Callable[[], bool]) -> None:
         self._proposer, self._owned, self._runs = proposer, owned, runs

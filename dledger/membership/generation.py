@@ -5,9 +5,9 @@
 
 A folder draws a new generation at each start and, while its node promises anything, every few
 seconds (membership/generations.py). Peers remember the last one that they met. A folder that lacks
-a generation which somebody has met is an older copy of itself, put back from a backup or started
-somewhere else: it forgot votes and entries that it had promised, as a wiped one did (R6, S7,
-docs/spec/chaos.md 3.2, kind 17), but its incarnation says nothing about that.
+a generation which a peer has met is an older copy of itself, put back from a backup or started on
+another machine: it forgot votes and entries that it had promised, as a wiped one did (R6, S7,
+docs/spec/chaos.md 3.2, kind 17), but its incarnation does not show that.
 
 The folder that is told of a generation it lacks is the one that judges, since it alone knows its
 whole past; it stops for good, before anything that it or the peer has to say is heard.
@@ -47,7 +47,7 @@ class Witness(Protocol):
 
     @property
     def current(self) -> Generation:
-        """Of this node's folder, on its disk; NO_GENERATION when none could be written."""
+        """The generation of this node's folder on its disk; NO_GENERATION if not writable."""
         ...
 
     def met(self, peer: NodeId, incarnation: int) -> Generation:

@@ -293,7 +293,7 @@ class Acceptor:
             raise _wrong_secret(me.node_id)
 
     def _admit(self, said: Hello) -> None:
-        """It has proved the secret: is it one of us, as the incarnation that we know?"""
+        """Accept a peer that proved the secret, if it is a member with the known incarnation."""
         me, other = self.me.node_id, said.sender.node_id
         if other != me:
             self.visited(said)

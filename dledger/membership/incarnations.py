@@ -48,7 +48,7 @@ class KnownPeers:
         return {NodeId(name): incarnation for name, incarnation in self._known.items()}
 
     def vouch(self, peer: NodeId, incarnation: int) -> str | None:
-        """None: it is the one we know, or we know it now. Else the sentence that refuses it."""
+        """None if the incarnation of `peer` is known, or noted now; else why it is refused."""
         known = self._known.get(peer)
         if known == incarnation:
             return None

@@ -2,7 +2,7 @@
 
     member, incarnation in the configuration    that one and no other (S7, R6)
     member, incarnation 0                       the first one that was met (peers.py)
-    this node knows no group yet                everybody, to ask and to lead
+    this node knows no group yet                every caller, to ask and to lead
     another incarnation, or not a member        a *stranger*: let in while no other leader is heard
                                                 and if the configuration in its own log names it in
                                                 this incarnation (a node that forgot all has none)
@@ -30,7 +30,7 @@ from dledger.membership.handshake import Hello, Member
 from dledger.membership.incarnations import KnownPeers
 from dledger.wire.frames import FrameType
 
-#: Names remembered of those who are no members; each is a node that someone started by hand.
+#: Names remembered of callers that are not members; each is a node that was started by hand.
 VISITORS_MAX = 64
 #: A node that wants to be let in calls twice a second; one that does not any more is gone, and
 #: the incarnation that it had with it.
@@ -115,7 +115,7 @@ class Roster:
         return iter(self.configuration.names)
 
     def vouch(self, peer: NodeId, incarnation: int) -> str | None:
-        """None: it may speak. Else the sentence that refuses it."""
+        """None if `peer` may take part as this incarnation; else a sentence that refuses it."""
         member = self.configuration.member(peer)
         if member is None:
             return None
@@ -134,7 +134,7 @@ class Roster:
         )
 
     def incarnations(self) -> dict[NodeId, int]:
-        """Of this node, and of every peer that it has met."""
+        """Incarnations of this node and of every peer that it has met."""
         return {**self._known.met, self._me.node_id: self._me.incarnation}
 
     def visited(self, hello: Hello) -> None:
@@ -147,7 +147,7 @@ class Roster:
             del self.visitors[next(iter(self.visitors))]
 
     def parted(self, node: NodeId) -> None:
-        """Its last connection ended. When it comes back it says its level anew."""
+        """Forget the level of a node that has no connection; it states one when it comes back."""
         visitor = self.visitors.get(node)
         if visitor is not None:
             self.visitors[node] = replace(visitor, level=0)

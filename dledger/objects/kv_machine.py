@@ -123,7 +123,7 @@ class KeyValueMachine(ReplicatedStateMachine[list[Any], Any]):
         return [self.items[key] for key in self._range(first, end, limit)]
 
     def changes(self, after: int) -> Sequence[Change]:
-        """Those behind revision `after`, in order. Raises Compacted."""
+        """The changes behind revision `after`, in order. Raises Compacted."""
         if after < self.compacted:
             raise Compacted(after, self.compacted)
         at = bisect_right(self._history, after, key=lambda change: change.revision)

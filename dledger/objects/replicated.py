@@ -74,7 +74,7 @@ class command(Generic[S, P, R]):
 
 
 class query(Generic[S, P, R]):
-    """Marks a method that only looks: awaited, it sees all that was acknowledged to anybody before.
+    """Marks a method that only reads: awaited, it sees all that was acknowledged before.
 
     Its result is a copy. Raises as `ReplicatedNode.read`. A plain method sees what is here now.
     """
@@ -209,7 +209,7 @@ async def read(
 
 
 def entry_of(target: object) -> Entry[list[Any]]:
-    """Of the command that runs now: its place in the log, and the log's time.
+    """The entry of the command that runs now: its place in the log, and the log's time.
 
     Raises LogUsageError outside of a command.
     """

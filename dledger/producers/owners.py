@@ -27,13 +27,13 @@ class _Share:
 
 
 class Shares:
-    """Of the table's applied layer."""
+    """Each owner's producers and streams in the table's applied layer."""
 
     def __init__(self) -> None:
         self._owners: dict[str, _Share] = {}
 
     def heard(self, owner: str | None, producer: str) -> None:
-        """It is the most recently used one of its owner."""
+        """Note that `producer` is the most recently used one of its owner."""
         share = self._owners.get(owner or "")
         if share is None:
             share = self._owners[owner or ""] = _Share()
@@ -97,7 +97,7 @@ class Departed:
         return producer in self._owners
 
     def add(self, producer: str, owner: str | None) -> None:
-        """It is pushed out. None: it had no owner."""
+        """Remember the owner of a producer that was pushed out; None: it had no owner."""
         self._owners[producer] = owner
         self._shares.heard(owner, producer)
         if len(self._owners) > self._count_max:
@@ -106,7 +106,7 @@ class Departed:
             self.is_complete = False
 
     def take(self, producer: str) -> str | None:
-        """Its owner, as it is known again; None: it had none, or is not here."""
+        """Remove a producer that is known again; returns its owner, None for none."""
         if producer not in self._owners:
             return None
         owner = self._owners.pop(producer)

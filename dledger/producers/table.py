@@ -307,7 +307,7 @@ class ProducerTable:
         self._departed.is_complete = self._departed.is_complete and not all_may_be
 
     def _heard(self, producer: str, time_ms: int) -> Producer:
-        """Its row, made if need be: the most recently used one."""
+        """The producer's row, made if need be; it becomes the most recently used one."""
         found = self._applied.get(producer)
         if found is None:
             is_whole = self._is_whole(producer)

@@ -44,7 +44,7 @@ class Beats:
         return now - self._heard_at[peer] < self._limit
 
     def lost(self, peer: NodeId) -> bool:
-        """Its connection ended; True: it was watched until now."""
+        """Note that the connection of `peer` ended; True if it was watched until now."""
         if peer in self._heard_at:
             self._heard_at[peer] = float("-inf")
         was, self.watched = self.watched, self.watched - {peer}

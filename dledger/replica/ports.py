@@ -59,7 +59,7 @@ class Configurations(Protocol):
 
     @property
     def entries(self) -> Sequence[ConfigurationEntry]:
-        """Those that the log holds as it was opened, oldest first."""
+        """The configuration entries in the log when it was opened, oldest first."""
         ...
 
     def note(self, entry: ConfigurationEntry, term: Term) -> None:
@@ -71,7 +71,7 @@ class Configurations(Protocol):
         ...
 
     def decode(self, body: Buffer) -> Configuration | None:
-        """None: the body of another entry. Raises ValueError when it cannot be read."""
+        """The configuration in an entry; None for other ones. Raises ValueError if unreadable."""
         ...
 
 

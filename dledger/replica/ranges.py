@@ -18,7 +18,7 @@ from dledger.log.port import LogRange, ReceivedRange, VerifiedRange
 
 
 def received(message: AppendEntries) -> ReceivedRange:
-    """Its bytes as the storage checks them; a copy, because the log keeps it."""
+    """A message's entries in the storage's form; copies the bytes, because the log keeps them."""
     return ReceivedRange(
         message.prev,
         message.prev_chain_crc,

@@ -365,7 +365,7 @@ class Replica:
         self._waiting_reads.serve(index)
 
     def _take_state(self, _: fx.TakeState) -> None:
-        """Its disk work ends like a deletion of our own; the leader is asked again if it cannot."""
+        """Begin to replace the log by a state from the leader; if that fails, ask for it again."""
         assert self.prefix is not None
         if not self._disk.is_busy("trim"):
             self._disk.start_any("trim", self.prefix.begin_take())

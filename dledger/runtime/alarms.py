@@ -14,7 +14,7 @@ from dledger.runtime.owned import Owned
 
 
 class Alarms:
-    """Of one host; on its event loop. A mistake in a call ends its `owned`, and no other group."""
+    """The alarms of one host, on its event loop. An error in a call ends its `owned` only."""
 
     def __init__(self, every: float) -> None:
         """`every`: seconds between two rings."""

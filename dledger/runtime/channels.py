@@ -73,7 +73,7 @@ class Channel(asyncio.Transport):
     # asyncio.Transport, as protocols use it
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Of the carrier, its certificate; its socket has its own owner."""
+        """The carrier's certificate; other facts, such as its socket, are not given out."""
         return self._channels.certificate if name == "peercert" else default
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
@@ -164,7 +164,7 @@ class Channel(asyncio.Transport):
         protocol.rest()
 
     def end(self, error: Exception | None = None, *, tell: bool) -> None:
-        """It is over; `tell` the other end. The protocol hears of it in the next turn."""
+        """End the channel, with `tell` on both sides; the protocol hears of it in the next turn."""
         if self._ended:
             return
         self._ended = self._closing = True
@@ -292,7 +292,7 @@ class Channels:
         self.post(0, _CLOCKS, (times,), len(times))
 
     def wait(self, channel: Channel) -> None:
-        """It has a queue now: send of it in turns with others."""
+        """Send from the queue of a channel, in turns with other channels."""
         self._waiting.append(channel)
         self._send_waiting()
 
@@ -301,7 +301,7 @@ class Channels:
         self.paused = True
 
     def resume(self) -> None:
-        """It does again."""
+        """The carrier's socket takes bytes again: send the frames that wait."""
         self.paused = False
         self._send_waiting()
 
@@ -315,7 +315,7 @@ class Channels:
                     self._waiting.append(channel)
 
     def ended(self, channel: Channel, tell: bool) -> None:
-        """It is no channel any more."""
+        """Forget a channel that has ended; with `tell`, report it to the other host."""
         if self._open.pop(channel.number, None) is not None and tell:
             self.post(channel.number, _END)
 

@@ -51,7 +51,7 @@ class BootClock(SystemClock):
 
 
 def clock_for(config: RaftConfig) -> Clock:
-    """Of the machine, as the rules of this replica need it."""
+    """The machine's clock that the rules of this replica need."""
     return BootClock() if config.lease_reads else SystemClock()
 
 

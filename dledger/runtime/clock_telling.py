@@ -10,7 +10,7 @@ from dledger.runtime.transport import Transport
 
 
 class ClockTelling:
-    """Of one replica, from `start` to `stop`."""
+    """Tells peers the clock of one replica, from `start` to `stop`."""
 
     def __init__(self, transport: Transport, owned: Owned) -> None:
         self._transport, self._owned = transport, owned
@@ -19,7 +19,7 @@ class ClockTelling:
         transport.clocks_wanted = self._wanted
 
     def start(self) -> None:
-        """Tell now, and again if there is anybody to tell."""
+        """Tell the clock now, and again as long as there are peers to tell."""
         self._timer = None
         if self._transport.tell_clocks():
             self._timer = self._owned.call_later(TELL_SECONDS, self.start)

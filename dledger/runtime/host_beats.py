@@ -59,7 +59,7 @@ class HostBeats:
         owned.run(told, HostsWatched(self._beats.watched))
 
     def leave(self, group: str) -> None:
-        """It has ended."""
+        """Forget a group that has ended."""
         self._groups.pop(group, None)
 
     def heard(self, peer: NodeId, *, hears_us: bool) -> None:

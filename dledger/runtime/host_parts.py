@@ -151,7 +151,7 @@ class HostParts:
             self.links.beats.join(guest.config.group, guest.owned, told)
 
     def closed(self, group: str) -> None:
-        """It runs no more, and its files are closed."""
+        """Forget a group that has ended, with its files closed."""
         self._guests.pop(group, None)
         self.links.beats.leave(group)
         self._closed(group)

@@ -80,11 +80,11 @@ class Port(Protocol):
         ...
 
     def greeted(self, inbound: Inbound) -> None:
-        """It is a group's now."""
+        """The connection belongs to a group now."""
         ...
 
     def ended(self, inbound: Inbound, reason: str) -> None:
-        """It ended before that."""
+        """The connection ended before a group had accepted it."""
         ...
 
 
@@ -182,7 +182,7 @@ class Inbound(Fed):
 
     @property
     def is_stranger(self) -> bool:
-        """Its answers are not heard."""
+        """True for a caller that is not a member: its answers are not heard."""
         return bool(self._unheard)
 
     @property
@@ -199,7 +199,7 @@ class Inbound(Fed):
         self._end("")
 
     def write_all(self, parts: Iterable[Buffer]) -> None:
-        """Of a carrier: write to the other host."""
+        """Write to the other host; for a carrier."""
         if not self._closed:
             self._write(b"".join(parts))
 

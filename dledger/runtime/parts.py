@@ -62,10 +62,10 @@ class Parts:
 
     @property
     def alarms(self) -> Alarms | None:
-        """They keep far deadlines of a quiet group."""
+        """The host's alarms, which keep far deadlines of a quiet group; None without a host."""
         return None if self.host is None else self.host.alarms
 
     @property
     def clocks(self) -> GroupClock | None:
-        """Those of other hosts, as this one has measured them."""
+        """Clocks of other hosts, as this host has measured them; None without a host."""
         return None if self.host is None else self.host.links.clocks

@@ -54,7 +54,7 @@ class PeerPort:
     ) -> None:
         """`shared`: several groups are here, and a caller of another one is refused.
 
-        Otherwise there is one, which refuses by itself whoever does not mean it.
+        Otherwise there is one group, which itself refuses callers of another one.
         `greeting_max`: so many connections may be without an accepted hello; 0: GREETING_MAX.
         """
         self._config, self._owned, self._shared = config, owned, shared
@@ -132,7 +132,7 @@ class PeerPort:
         return tuple(self._groups)
 
     def sides(self) -> list[Side]:
-        """Of every group, as of now."""
+        """The side of every group, as of now."""
         return [side() for side in self._groups.values()]
 
     def accept_channel(self, certified: Collection[NodeId]) -> Inbound:
@@ -185,12 +185,12 @@ class PeerPort:
         return side()
 
     def greeted(self, inbound: Inbound) -> None:
-        """It is a group's now."""
+        """A group has accepted the connection."""
         self._greeting.pop(inbound, None)
         self._greeting_channels.discard(inbound)
 
     def ended(self, inbound: Inbound, reason: str) -> None:
-        """It ended before that; told by kinds, so that no stray fills the log."""
+        """A connection ended without a group; logged by kind, so strays do not fill the log."""
         self._greeting.pop(inbound, None)
         self._greeting_channels.discard(inbound)
         if reason:

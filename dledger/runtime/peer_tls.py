@@ -1,8 +1,8 @@
 """TLS between peers: this node's certificate, its trusted issuers, the node named in one.
 
     certificate, key   what this node shows, whether it dials or is dialled
-    authority          who signed the certificates of all nodes of the cluster, and of nobody else:
-                       whoever shows one of them may be a peer
+    authority          the signer of the certificates of all nodes of the cluster, and of no others:
+                       a caller that shows one of them may be a peer
 
 A certificate may say whose it is, by names of the form URI:dledger-node:<node id> among its
 subjectAltNames. Then only that node may show it; one without such a name is any node's.
@@ -37,7 +37,7 @@ class PeerTls:
 
     @classmethod
     def of(cls, config: RaftConfig) -> PeerTls | None:
-        """None: this node knows no TLS."""
+        """The TLS of a node's peers by its settings; None for a node without TLS."""
         mode = TlsMode(config.tls_mode)
         if mode is TlsMode.DISABLED:
             return None

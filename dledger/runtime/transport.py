@@ -7,8 +7,8 @@
 
 Nothing here blocks and nothing is kept for later: a message for a peer that cannot be reached, or
 whose queue is full, is dropped and counted, and the core sends what is still needed again (L3).
-Bulk data that does not fit is refused, of control messages the oldest goes. Whoever sends rubbish
-loses that connection; whoever is not the peer we want is told why.
+Bulk data that does not fit is refused, of control messages the oldest goes. A peer that sends
+rubbish loses that connection; a caller that is not the expected peer is told why.
 
 `link.py` is one outgoing connection, `inbound.py` one incoming one, `inbound_tls.py` one that may
 speak TLS, `peer_port.py` where they come in.
@@ -133,7 +133,7 @@ class Transport:
             self._open_links(peer, config.dial_address(peer))
 
     def _open_links(self, peer: NodeId, address: Address) -> None:
-        """Both links to a peer, dialled from now on when the transport runs."""
+        """Open both links to a peer; they are dialled from now on, when the transport runs."""
         self._addresses[peer] = address
         for link_kind in LinkKind:
             tls = self._peer_port.tls
@@ -285,7 +285,7 @@ class Transport:
         return bool(peers)
 
     def _is_told_here(self, peer: NodeId) -> bool:
-        """Its host is not told by ours."""
+        """True if this group tells `peer` the clock, since no carrier between hosts does."""
         counts = self._clocks is not None and self._clocks.hosts is not None
         carried = counts and self._control[peer].is_carried
         return not (carried and self._carriers is not None and self._carriers.tells_clocks(peer))

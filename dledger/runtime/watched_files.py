@@ -35,7 +35,7 @@ class WatchedFiles(Generic[T]):
         self._found = read()
 
     def get(self) -> T:
-        """Of the files as they are now, or as they were when they were good."""
+        """The value of the files as they are now, or as they were when last readable."""
         try:
             stamp = stamp_of(*self._files)
             if stamp != self._seen:

@@ -247,7 +247,7 @@ class SnapshotFolder:
         self._files.write_atomic(self._folder / name, content, staging=self._staging)
 
     def _read(self, name: str) -> Part | None:
-        """None: missing or damaged."""
+        """Read one part; None if it is missing or damaged."""
         path = self._folder / name
         if not self._files.exists(path):
             return None

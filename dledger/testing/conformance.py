@@ -90,7 +90,7 @@ class LogStoreConformance:
         assert log.end_position == 1425
 
     def test_a_record_stays_in_its_file_only_with_eight_bytes_to_spare(self) -> None:
-        """They are kept for the blank that ends a file, as in Java."""
+        """The eight bytes are kept for the blank that ends a file, as in Java."""
         exact = FILE_SIZE - 2 * HEADER_SIZE - 100 - 8
         for size, second in ((exact, 148), (exact + 1, 1024)):
             log = self.make_log(FILE_SIZE)
@@ -202,7 +202,7 @@ class LogStoreConformance:
                 assert target.entry(Index(index)) == source.entry(Index(index))
 
     def test_a_range_names_its_terms_and_ends_where_it_is_told(self) -> None:
-        """It also names the entry before it and that entry's chain checksum."""
+        """The range also names the entry before it and that entry's chain checksum."""
         log = self._filled(1, 1, 2, 2, 3)
         part = log.read_range(Index(1), Index(3), ALL)
         assert part.prev == EntryId(Term(1), Index(0))

@@ -328,7 +328,7 @@ class _Save:
 
 
 def _runs_of(records: Sequence[_Record]) -> list[TermRun]:
-    """Their terms, each with the index of its last record among them."""
+    """The terms of the records, each with the index of its last record among them."""
     runs: list[TermRun] = []
     for record in records:
         header = record.header

@@ -40,7 +40,7 @@ class Work:
 
 
 def start(spark: SparkSession, work: Work) -> list[Any]:
-    """Both queries, running."""
+    """Start both queries and return them."""
     frame = spark.readStream.format("dledger").options(
         **{
             "bootstrap.servers": work.servers,

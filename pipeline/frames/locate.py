@@ -106,7 +106,7 @@ def _magic_hits(data: memoryview, first: int) -> Int64:
 
 
 def _follow(data: memoryview, at: Int64, first: int, lead: int) -> Int64:
-    """Of the candidates those that the chain of sizes reaches, beginning with `first`.
+    """The candidates that the chain of sizes reaches, beginning with `first`.
 
     Usually every candidate leads to the next one, and one comparison shows it. Around a false hit
     the chain is walked.

@@ -48,7 +48,7 @@ class Throughput:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """Of one topic, group and minute: messages that came in then and that it has not read."""
+    """Messages of one topic and minute that one group has not read."""
 
     topic: str
     group: str
@@ -128,7 +128,7 @@ def positions_of_store(store: Path | str) -> Positions:
 
 
 def positions_of(exported: Mapping[str, Any]) -> Positions:
-    """Of RocketMQ's offset table: {"offsetTable": {"topic@group": {"0": 5}}}, without marks."""
+    """Positions in RocketMQ's table {"offsetTable": {"topic@group": {"0": 5}}}, without marks."""
     found: dict[tuple[str, str], dict[int, int]] = {}
     for name, queues in exported.get("offsetTable", {}).items():
         topic, _, group = name.partition("@")

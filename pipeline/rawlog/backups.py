@@ -40,7 +40,7 @@ class Backup(NamedTuple):
 
     @property
     def last_index(self) -> int:
-        """Of its last entry, which is committed, as all are."""
+        """Index of the last entry, which is committed, like all entries of a backup."""
         return self.manifest.mark
 
     def parts(self, start_index: int, end_index: int) -> Iterator[Stretch]:

@@ -30,7 +30,7 @@ class KeptOffsets:
         self._client, self._topic, self._seconds_max = client, topic, seconds_max
 
     async def brokers(self) -> Brokers:
-        """Of the cluster, and of the topic's route."""
+        """The brokers of the cluster, and those in the topic's route."""
         routes = self._client.routes
         route = await routes.for_producing(self._topic)
         cluster = await routes.registered()

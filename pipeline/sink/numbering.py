@@ -35,8 +35,8 @@ class Numbering:
 
     @classmethod
     def of_a_write(cls, query: str, partition: int) -> Numbering:
-        """Of a task in a write without an identity. Tasks of one producer are published one after
-        the other (`commit.publish`), each as a batch.
+        """The numbering of a task in a write without an identity. The tasks of one producer are
+        published one after the other (`commit.publish`), each as a batch.
         """
         batch, slot = divmod(partition, PRODUCERS_OF_A_WRITE)
         return cls(query, slot, batch)

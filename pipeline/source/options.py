@@ -228,7 +228,7 @@ def _by_name(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _start(named: Mapping[str, str], *, streaming: bool) -> Place:
-    """Of several ways to say it the first of `_STARTS` counts, as with Kafka's connector."""
+    """The start of a read. The first option of `_STARTS` that is given counts, as with Kafka's."""
     default = LATEST if streaming else EARLIEST
     found = _place(named, _STARTS, default)
     latest = found.everywhere == LATEST and "startingOffsets" in named and found.time_ms < 0

@@ -38,7 +38,7 @@ _PASSING = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Unused:
-    """Of one read: the source's name, the columns that are never used, and those that are."""
+    """The columns of one read that are never used, those that are used, and the source's name."""
 
     source: str
     unused: tuple[str, ...]

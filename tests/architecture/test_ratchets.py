@@ -1,4 +1,6 @@
-"""Private words, pronouns for nouns, and public names without a docstring only become fewer."""
+"""Private words, pronouns for nouns, docstrings that open without their noun, and public names
+without a docstring only become fewer.
+"""
 
 from __future__ import annotations
 
@@ -78,6 +80,24 @@ def test_a_term_stands_once_in_the_glossary() -> None:
 )
 def test_which_names_contain_a_retired_word(name: str, word: str) -> None:
     assert SCRIPT.retired_in(name) == word
+
+
+@pytest.mark.parametrize(
+    ("text", "opening"),
+    [
+        ("Of one node; see the module's text.", "Of"),
+        ("It has ended.", "It"),
+        ("Its wall clock.", "Its"),
+        ("Those that are in it.", "Those"),
+        ("None: missing or damaged.", "None:"),
+        ("Iterate over the queues.", ""),
+        ("The member with this id; None: the group has none.", ""),
+        ("None if the peer is known, else a sentence.", ""),
+        ("Offset of the entry that comes next.", ""),
+    ],
+)
+def test_which_docstrings_open_without_their_noun(text: str, opening: str) -> None:
+    assert SCRIPT.opening_of(text) == opening
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ Model = Literal["queue", "register"]
 
 
 class PorcupineError(Exception):
-    """It could not be built or asked; the sentence says why."""
+    """Porcupine could not be built or run; the sentence says why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ def run_sampled(number: int, seconds_max: float = SECONDS_MAX) -> Drawing:
 def run_all(
     file: Path, jobs: int, told: Callable[[Drawing], None], mutants: Sequence[SampledMutant] = ()
 ) -> list[Drawing]:
-    """Those that the file does not tell of yet; all of them are returned, in their order."""
+    """Run the mutants without a result in the file; returns the results of all, in order."""
     wanted = list(mutants) or draw()
     known = {drawing.name: drawing for drawing in read(file)}
     numbers = [number for number, mutant in enumerate(wanted) if mutant.name not in known]

@@ -28,7 +28,7 @@ def disk_lags(stage: Stage, victim: SimNode) -> None:
 
 
 def io_fails(stage: Stage, victim: SimNode) -> None:
-    """Of writes and syncs, or of reads."""
+    """Let writes and syncs, or reads, fail with EIO."""
     (io_error if stage.random.random() < 0.7 else read_error)(stage, victim)
 
 

@@ -63,7 +63,7 @@ def member_wipe(stage: Stage, victim: SimNode) -> None:
 
 
 def member_loses_file(stage: Stage, victim: SimNode) -> None:
-    """Both copies of a small file of a voter are lost, unless bytes of its log are, or others'."""
+    """Lose both copies of a voter's small file, unless other bytes are lost already."""
     if stage.rot.may_lose(victim) and not stage.rot.holds(victim):
         _churn(stage).lose_file(victim)
 

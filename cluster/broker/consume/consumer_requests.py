@@ -47,7 +47,7 @@ def query_offset(ports: ConsumePorts, call: Call, request: QueryConsumerOffsetRe
 
 
 def _first_offset(ports: ConsumePorts, call: Call, request: QueryConsumerOffsetRequest) -> int:
-    """Of a group that never committed: 0 on a young queue, else NotFound.
+    """First offset of a group that never committed: 0 in a young queue, else NotFound.
 
     Source: docs/spec/remoting.md 2.3.
     """

@@ -32,7 +32,7 @@ class SuspendedPull(Protocol):
 
     @property
     def settled(self) -> bool:
-        """It was answered, or its connection has closed."""
+        """True once the pull was answered, or its connection has closed."""
         ...
 
     def wake(self) -> None:
@@ -40,7 +40,7 @@ class SuspendedPull(Protocol):
         ...
 
     def expire(self) -> None:
-        """Its time is over: answer."""
+        """Answer the pull, because its time is over."""
         ...
 
 

@@ -100,14 +100,14 @@ class _Told:
 
 @dataclass(eq=False, slots=True)
 class _Connection:
-    """Of one client: pulls that wait, and groups that were told."""
+    """Pulls of one client that wait, and the groups that were notified."""
 
     waiting: dict[_Queue, _Waiting] = field(default_factory=dict)
     told: dict[str, _Told] = field(default_factory=dict)
 
 
 class Notices:
-    """Of one node. `sent`: answers 21 and notifications 40 so far."""
+    """The notices of one node. `sent`: answers 21 and notifications 40 so far."""
 
     def __init__(
         self,
@@ -274,7 +274,7 @@ class Notices:
         self._answer(waiting, ResponseCode.PULL_NOT_FOUND)
 
     def _drop(self, waiting: _Waiting, *, is_due: bool = False) -> None:
-        """It waits no more."""
+        """Forget a pull that waits no more."""
         if not is_due:
             self._deadlines.drop(waiting.number)
         connection = self._connections[waiting.client]

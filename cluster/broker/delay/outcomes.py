@@ -134,5 +134,5 @@ class Outcomes:
 
 
 def begin_all(settling: Settling, positions: Iterable[int]) -> list[int]:
-    """Those that no outcome is on its way for; from now on one is."""
+    """Positions without an outcome on its way; from now on they count as having one."""
     return [position for position in positions if settling.begin(position)]

@@ -80,7 +80,7 @@ class Found(NamedTuple):
 
 
 class Popping:
-    """Of one broker; used while it leads."""
+    """Takes messages for pops on one broker; used while it leads."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Popping:
         self._turn = 0
 
     def retry_topics(self, topic: str, group: str) -> list[str]:
-        """Those of both names that exist, the one that is written to first."""
+        """The retry topics that exist, of both forms of the name; the one in use comes first."""
         v2 = self._config.pop_retry_v2
         names = [retry_topic(topic, group, v2=v2), retry_topic(topic, group, v2=not v2)]
         return [name for name in names if self._state.topics.get(name) is not None]

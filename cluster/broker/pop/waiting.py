@@ -23,7 +23,7 @@ class Waiter(Protocol):
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """Its topic first, then the retry topics in which its messages come back."""
+        """The request's topic, then the retry topics in which its messages come back."""
         ...
 
     @property
@@ -38,7 +38,7 @@ class Waiter(Protocol):
 
     @property
     def settled(self) -> bool:
-        """It was answered or taken up, or its connection has closed."""
+        """True once the request was answered or routed again, or its connection has closed."""
         ...
 
     def wake(self) -> None:
@@ -46,7 +46,7 @@ class Waiter(Protocol):
         ...
 
     def expire(self) -> None:
-        """Its time is over: answer."""
+        """Answer the request, because its time is over."""
         ...
 
     def route_again(self) -> Call:

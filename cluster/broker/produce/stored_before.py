@@ -25,7 +25,7 @@ _BORN_MS, _BORN_HOST = 8, 9  # fields of a record's head
 
 
 class Identity(NamedTuple):
-    """Of one message in one send: two sends of a client have another born time or address."""
+    """Identity of one message in one send: two sends differ in born time or address."""
 
     unique_key: bytes
     born_ms: int
@@ -62,7 +62,7 @@ class StoredBefore:
         return found
 
     def _index(self, identity: Identity, after: Index) -> Index | None:
-        """Of the first record of it above `after`."""
+        """Index of the first record above `after` with this identity."""
         if self._after is None or after < self._after:
             self.look(after)
         index = self._found.get(identity)

@@ -213,7 +213,7 @@ async def _deferred_step(instance: ClientInstance, message: ReceivedMessage) -> 
 
 
 async def _waits(instance: ClientInstance, message: ReceivedMessage, kind: str) -> bool | None:
-    """None: a stock broker does not say, and ours tells administrators only."""
+    """True if the message still waits; None from a stock broker, or without the rights to ask."""
     try:
         page = await waiting_page(
             instance, message.queue.broker_name, kind, message.position, count=1

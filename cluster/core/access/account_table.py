@@ -57,7 +57,7 @@ class AccountTable:
         self._apply(put, delete, self._rows, self._sizes, self.accounts)
 
     def restore(self, rows: Iterable[Row]) -> None:
-        """Of a checkpoint. An AccountsError leaves the table as it is."""
+        """Take the rows of a checkpoint. An AccountsError leaves the table as it is."""
         self._apply(rows, (), {}, {}, {})
 
     def _apply(

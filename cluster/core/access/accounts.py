@@ -68,7 +68,7 @@ class Account:
     previous_secret: str | None = None
 
     def secrets(self) -> tuple[str, ...]:
-        """Those that it may sign with, the newest first."""
+        """The secrets that the account may sign with, the newest first."""
         previous = self.previous_secret
         return (self.secret_key,) if previous is None else (self.secret_key, previous)
 
@@ -139,7 +139,7 @@ def read_accounts(document: Any) -> Accounts:
 
 
 def accounts_of(by_key: Mapping[str, Account], white: tuple[Matcher, ...] = ()) -> Accounts:
-    """These accounts, and the groups that they own together."""
+    """Make `Accounts` of these accounts, with the groups that they own together."""
     owned = {
         group
         for account in by_key.values()
@@ -178,8 +178,8 @@ def read_account(row: Any, number: int = 1) -> Account:
     """One row → the account. Raises AccountsError, naming the field.
 
     Rows of the log are read by it in every replay: a record with a row that it refuses is passed
-    over. So what it takes and what it makes of that belong to a feature level (R28); whoever wants
-    less taken refuses it before it is logged (account_rows.py), and in files where they are read.
+    over. So what it accepts, and how it reads that, belong to a feature level (R28); stricter
+    checks stand before the logging of a row (account_rows.py), and in the reading of files.
     """
     if not isinstance(row, Mapping):
         raise AccountsError(f"account {number} is no mapping; give it accessKey and secretKey")

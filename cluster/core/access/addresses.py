@@ -88,7 +88,7 @@ def _choices(part: str, pattern: str) -> range | frozenset[int]:
 
 
 def _number(text: str) -> int:
-    """Of one place. Looked at before it is counted with: the text may be anybody's.
+    """The number of one place of an address; checked first, as the text may come from any client.
 
     Raises ValueError.
     """

@@ -26,7 +26,7 @@ FIELDS: Final = ("maxMessages", "maxBytes", "maxConnections")
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """None: as much as there is."""
+    """Limits of an account; None for no limit."""
 
     messages: int | None = None
     bytes: int | None = None
@@ -79,7 +79,7 @@ class _Bucket:
 
 
 class _Use:
-    """Of one account. Made anew when its quota changes."""
+    """The use of one account's quota. Made anew when the quota changes."""
 
     __slots__ = ("buckets", "connections", "look_at", "quota")
 

@@ -39,7 +39,7 @@ def plain(value: Any, depth: int = 0) -> Any:
 
 
 def parameters_of(request: Any) -> dict[str, Any]:
-    """Those of a decoded request; a list of things stands under `rows`."""
+    """The parameters of a decoded request; a request that is a list stands under `rows`."""
     value = plain(request)
     return value if isinstance(value, dict) else {} if value is None else {"rows": value}
 

@@ -28,7 +28,7 @@ class Settling:
         return True
 
     def done(self, positions: Iterable[int]) -> None:
-        """Their outcomes are applied, or were certainly not logged."""
+        """Forget positions with an outcome that is applied, or was certainly not logged."""
         self._positions.difference_update(positions)
 
     def drop(self) -> None:

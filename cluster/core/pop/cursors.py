@@ -39,7 +39,7 @@ class Cursor:
 
 
 class PopCursors:
-    """Of one leader. Emptied whenever a leadership begins or ends."""
+    """The cursors of one leader. Emptied whenever a leadership begins or ends."""
 
     def __init__(self) -> None:
         self._rows: dict[Place, Cursor] = {}

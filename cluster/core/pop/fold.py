@@ -97,7 +97,7 @@ class PopFold:
         self.ordered.delete_group(group)
 
     def first_waiting(self) -> int | None:
-        """None: the table has the held messages, which expire as those of any queue do."""
+        """Always None: the held messages are in the table, and expire like those of any queue."""
         return None
 
     def to_checkpoint(self) -> dict[str, Any]:

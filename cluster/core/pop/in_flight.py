@@ -32,7 +32,7 @@ class InFlight(Generic[Key]):
         return self._epoch
 
     def done(self, keys: Iterable[Key], epoch: int) -> None:
-        """They are applied, or will not be."""
+        """Forget keys that are applied, or will not be."""
         if epoch != self._epoch:
             return  # of an earlier leadership
         for key in keys:

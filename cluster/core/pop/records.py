@@ -49,7 +49,7 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Acked:
-    """These messages of the checkpoint at `address` are done with."""
+    """Acknowledges these messages of the checkpoint at `address`."""
 
     place: Place
     address: int

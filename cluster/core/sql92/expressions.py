@@ -57,7 +57,7 @@ class Property(Expression):
     name: str
 
     def value(self, properties: Properties) -> Value:
-        """Its text; None for a message without it."""
+        """The property's text; None for a message without it."""
         return properties.get(self.name)
 
 

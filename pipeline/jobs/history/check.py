@@ -88,7 +88,7 @@ class QueueVerdict:
 
 @dataclass(frozen=True, slots=True)
 class HistoryVerdict:
-    """Of all queues; counts under the names that every command prints."""
+    """The verdict on all queues; counts under the names that every command prints."""
 
     word: Word
     operations: int

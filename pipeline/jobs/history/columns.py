@@ -159,7 +159,7 @@ def _positions(column: Any) -> Ints | None:
 
 
 def ints(column: Any) -> Ints:
-    """Of a column without nulls."""
+    """The integers of a column without nulls."""
     made: Ints = (
         column.to_numpy(zero_copy_only=False)
         if isinstance(column, pa.Array)

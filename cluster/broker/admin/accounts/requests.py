@@ -82,7 +82,7 @@ def change_accounts(ports: AdminPorts, call: Call, request: ChangeAccounts) -> N
 
 
 def existing_account(ports: AdminPorts, key: str) -> dict[str, Any]:
-    """Its row, as it may be logged again. Raises NotFound."""
+    """The row of an account, in the form that is logged. Raises NotFound."""
     found = ports.state.accounts.get(key)
     if found is None:
         raise NotFound(

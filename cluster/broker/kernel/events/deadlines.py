@@ -1,8 +1,8 @@
 """Until when requests wait: one timer of the event loop for all of them.
 
-What is answered before its time stays listed until that time comes, so adding and answering are
-cheap; whoever is called then looks whether there is still something to do. An owner whose items may
-be replaced many times before that drops them: then at most as many of them are kept as are listed.
+A request that is answered before its time stays listed until that time, so adding and answering are
+cheap; its callback then checks if there is still work to do. An owner that may replace its items
+many times before that drops them: then at most as many of them are kept as are listed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Deadlines(Generic[T]):
         self._timer_at = float("inf")
 
     def add(self, item: T, seconds: float) -> int:
-        """Its number."""
+        """Add an item that is due in `seconds`; returns its number."""
         self._number += 1
         due = self._now() + seconds
         heapq.heappush(self._heap, (due, self._number, item))

@@ -20,7 +20,7 @@ Part = TypeVar("Part")
 
 
 class LeadershipParts:
-    """Of one broker."""
+    """The parts of one broker that end with a leadership."""
 
     def __init__(self) -> None:
         self._parts: list[tuple[object, Callable[[], None]]] = []

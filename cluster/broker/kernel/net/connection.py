@@ -271,7 +271,7 @@ class ClientConnection(asyncio.Protocol):
 
     @property
     def descriptor(self) -> int:
-        """Its number among the files that this process has open; -1 when it has none."""
+        """The file descriptor of the connection; -1 if it has none."""
         found = self._transport.get_extra_info("socket") if self._transport is not None else None
         return -1 if found is None else int(found.fileno())
 

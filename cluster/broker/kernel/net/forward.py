@@ -8,8 +8,8 @@ numbers are the client's own, so most sends are copied as they came (raw_sends.p
 on the connection that its request went out on, so none reaches another process of this node, nor
 another link.
 
-    it leads no more     everything but sends is asked again, of whoever leads then. A send that was
-                         passed on is still answered by it for a while, then it is in doubt
+    it leads no more     everything but sends is sent again, to the next leader. A send that was
+                         passed on is still answered by the old one for a while, then it is in doubt
     the link breaks      such a send is in doubt
 
 What is answered "I do not lead" was not done, so it is asked again, too. What is in doubt may be
@@ -237,7 +237,7 @@ class ForwardLink(asyncio.Protocol):
         self._end()
 
     def failed(self) -> None:
-        """It could not be opened."""
+        """The connection could not be opened."""
         self._end()
 
     def pause_writing(self) -> None:

@@ -11,7 +11,7 @@ from commitlog.records.sys_flag import TRANSACTION_MASK
 
 
 def needs_of_send(request: SendRequest) -> Needs:
-    """Of 10, 310, 320. The half of a transaction needs the group that its own property names, which
+    """Permissions for 10, 310, 320. A half message needs the group in its own property, which
     may differ from the request's header.
     """
     template = request.template
@@ -24,5 +24,5 @@ def needs_of_send(request: SendRequest) -> Needs:
 
 
 def needs_of_pull(request: PullRequest) -> Needs:
-    """Of 11 and 361: to consume the topic as a member of the group."""
+    """Permission for 11 and 361: to consume the topic as a member of the group."""
     return to_consume(request.topic, request.consumer_group)

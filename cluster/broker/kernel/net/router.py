@@ -122,7 +122,7 @@ class Router:
 
     @property
     def refused_sends(self) -> int:
-        """Of all connections."""
+        """Number of sends that were refused on all connections."""
         return self._produce.refused
 
     # -- sends -------------------------------------------------------------------------------------
@@ -354,8 +354,8 @@ class Router:
     def ask_again(self, connection: ClientConnection, frame: Frame) -> None:
         """Route the request again: the leadership that took it ended before executing it.
 
-        Whoever passed it on asks again itself (forward.py). What any replica serves is refused: it
-        would be asked here again, at once, for as long as nobody leads.
+        A node that passed it on sends it again itself (forward.py). A request that any replica
+        serves is refused: it would come back here, at once, for as long as there is no leader.
         """
         route = self.routes[frame.code]
         anywhere = route.who is Who.ANYWHERE and frame.code not in PULL_CODES | SEND_CODES

@@ -57,7 +57,7 @@ EVERYTHING = Wanted(None)
 
 
 class Subscriptions:
-    """Of one broker. All checks are in memory."""
+    """The subscriptions of one broker. All checks are in memory."""
 
     def __init__(self, state: AppliedState, registry: ClientRegistry, live: LiveSettings) -> None:
         self._state, self._registry, self._live = state, registry, live
@@ -118,7 +118,7 @@ class Subscriptions:
                 )
 
     def filter(self, kind: str, text: str) -> Wanted:
-        """Of one expression. Raises SubscriptionInvalid."""
+        """The filter of one expression. Raises SubscriptionInvalid."""
         if kind == TAG:
             return Wanted(subscription_hashes(text))
         if kind != SQL92:

@@ -208,7 +208,7 @@ class _Creation:
         self.waiting: list[Done] = []
 
     def ended(self, error: Exception | None) -> None:
-        """Its record is dispatched, or will not be, or the leadership ended; the first counts."""
+        """End the wait once: the record is dispatched, or failed, or the leadership ended."""
         if self._table.get(self._name) is self:
             del self._table[self._name]
         waiting, self.waiting = self.waiting, []
