@@ -58,8 +58,8 @@ class RaftConfig:
     #: Address that outgoing connections are bound to, so that a packet filter can tell nodes apart
     #: on one machine; None: the listening address, unless that is a wildcard.
     source_host: str | None = None
-    #: Shared by all nodes of the cluster, proved and never sent. None: whoever reaches the port
-    #: may be a peer, which is why listening beyond loopback is refused without it.
+    #: Shared by all nodes of the cluster, proved and never sent. None: every program that reaches
+    #: the port may be a peer, which is why listening beyond loopback is refused without it.
     secret: str | None = field(default=None, repr=False)
 
     #: Peer connections. disabled; permissive: dials with TLS, then without, and takes both, so that
@@ -214,7 +214,7 @@ class RaftConfig:
         if not _is_loopback(host) and self.secret is None and not enforced:
             raise ValueError(
                 f"listening on {host}:{port}, beyond this machine, needs secret or enforced TLS: "
-                "without it whoever reaches the port may write the log"
+                "without it every program that reaches the port may write the log"
             )
         if self.secret is not None and (wrong := secret_error(self.secret)):
             raise ValueError(f"secret {wrong}")

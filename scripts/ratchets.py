@@ -8,7 +8,7 @@
 retired       names (modules, classes, functions, parameters) that contain a private word for which
               docs/glossary.md has the field's term
 pronouns      docstrings whose first paragraph has who, whom, whose, what, whatever, whoever,
-              nobody, somebody, everybody or nothing
+              nobody, somebody, everybody, anybody, someone, anyone, everyone or nothing
 openings      docstrings of classes and functions that begin with a pronoun (it, its, they, their,
               those, these, both), with "Of" or with "None:" in place of the noun that is meant
 prose         lines whose comments, docstrings or sentences (error texts, log lines) say a private
@@ -44,7 +44,9 @@ PROSE: dict[str, str] = _WORDS["prose"]
 #: Terms of the field that contain a retired word.
 FIELD_TERMS = ("in_flight", "inflight")
 _PRONOUN = re.compile(
-    r"\b(who|whom|whose|what|whatever|whoever|nobody|somebody|everybody|nothing)\b", re.IGNORECASE
+    r"\b(who|whom|whose|what|whatever|whoever|nobody|somebody|everybody|anybody|someone|anyone"
+    r"|everyone|nothing)\b",
+    re.IGNORECASE,
 )
 _OPENING = re.compile(r"(?:(?:It|Its|They|Their|Them|Those|These|Both|Of) |None: )")
 #: A plain string; the text between the braces of an f-string, from Python 3.12 on.

@@ -11,8 +11,8 @@ in which it may not (R22).
 Only the end of a log goes: what was acknowledged before something began that is still there (m1
 before d1, in whatever queue: all queues are one log), or long before the cut, had been synced.
 
-An append that was taken back is to all other checks one whose outcome nobody knows: its offset was
-given away again, and whoever polled it has seen what is gone (`precommitted-read`).
+An append that was taken back has an unknown outcome for all other checks: its offset was given away
+again, and a consumer that polled it has seen a message that is gone (`precommitted-read`).
 """
 
 from __future__ import annotations

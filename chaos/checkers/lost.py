@@ -1,6 +1,6 @@
 """Acknowledged and gone: every `ok` append must be in the final log, at the offset it was told.
 
-A repeat may be acknowledged without a place (*unplaced*): whoever leads no longer has its original,
+A repeat may be acknowledged without a place (*unplaced*): the leader no longer has its original,
 because old files were deleted or it joined by a state. Its outcome is unknown to every check that
 needs a place; while the logs still have their beginning, the message must be in them all the same.
 """

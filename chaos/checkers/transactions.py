@@ -8,8 +8,8 @@ committed one to all.
               └─ nothing ────────────► never there: else `half-visible`
     half info ── commit ─────────────► there or not;   shown before any commit began: `half-visible`
 
-A group says the same of a half whoever of it is asked, so a commit whose end nobody knows, or that
-could not be sent, is followed by others.
+All producers of a group give the same answer about a half. So a commit with an unknown end, or one
+that could not be sent, is followed by further commits.
 """
 
 from __future__ import annotations

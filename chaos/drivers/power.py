@@ -53,7 +53,7 @@ async def hold_syncs(stage: Stage) -> None:
     end = time.monotonic() + PENDING_SECONDS_MAX - PENDING_SECONDS
     while not await _pending(stage):
         if time.monotonic() > end:
-            return  # whoever needs something lost says so
+            return  # a fault that needs lost bytes notes their absence itself
         await asyncio.sleep(POLL_SECONDS)
 
 

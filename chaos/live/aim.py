@@ -6,7 +6,7 @@ role        random, leader, follower          asked of every node
 log         most-current, least-current       ends of followers' logs
 catching-up behind what is committed          else who came back last, stopped until it is
 last-voter  its hard state names the leader   in the leader's own term
-new-leader  the leader hands over             whoever leads then, at once
+new-leader  the leader hands over             the next leader, at once
 many        minority, all
 """
 
@@ -63,7 +63,7 @@ class Aim:
         leader is known, no such follower). Nodes in `spared` are chosen only if all are spared; the
         fault then waits until the chosen one is free.
         """
-        # Where everybody is spared nobody can be: whoever is hit is waited for.
+        # If all nodes are spared, any may be chosen; the fault waits until that node is free.
         nodes = [node for node in self._nodes if node not in spared] or list(self._nodes)
         if target is Target.ALL:
             return Aimed(tuple(self._nodes))

@@ -5,8 +5,8 @@ transactions.
     half    begin ─► commit │ rollback │ silence: the table of decisions answers for the group
 
 What a group decided stands in `Decisions` before a broker is told, as records that all producers of
-a group can read would have it. So whoever is asked says the same: a producer that died, one whose
-commit ended without an answer, one that only speaks when it is asked.
+a group can read would have it. So every producer gives the same answer: after the death of one,
+after a commit without an answer, and one that commits only when it is asked.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     <file>.<action>.<moment>    data.write.torn, hardstate.sync.after, logstart.replace.before
     send.<message>.<moment>     send.VoteReply.after
 
-    file     FILE_NAME of whoever writes it; log, index, states, queues and key index by folder
+    file     FILE_NAME of its writer's module; log, index, states, queues and key index by folder
     action   what the file-system port does to files: write, sync, create, replace, remove, and
              `list`, the sync of a folder
     moment   before, after; of what a crash can cut in two also torn

@@ -36,7 +36,7 @@ TRIES_MAX = 3
 AGAIN_SECONDS = 2.0  # other faults have passed meanwhile
 #: Notes of a driver that say what a node did wrong: another try would hide it.
 FINDINGS = ("unnoticed", "broken")
-AIM_MISSED = "aim_missed"  # note: the target that nobody was, so that whoever was drawn was hit
+AIM_MISSED = "aim_missed"  # note: the target that no node fitted, so that a random one was hit
 #: Notes that say why a fault had no effect (drivers/file_damage.py).
 REASONS = ("unnoticed", "overwritten")
 

@@ -5,8 +5,8 @@ pipes that hold it all back until they open. Then:
 
     while it is away   the others are a healthy majority: if one of them led, it leads in its term
                        all the time; if the one that went led, one of the others does, soon
-    when it is back    it has all that was committed before within REJOIN_SECONDS_MAX, and whoever
-                       led the others still leads, in the same term: its return disturbs nobody
+    when it is back    it has all that was committed before within REJOIN_SECONDS_MAX, and the
+                       others' leader still leads, in the same term: its return disturbs no node
 
 Clients append and read all the time, and `Watch` looks at every invariant after every event.
 """

@@ -1,7 +1,7 @@
 """The state machine across processes: kept by the machine, or in snapshots at beginnings of files.
 
 With snapshots a node saves its state where a log file begins; then the log below may be deleted
-(trimming.py), and whoever needs what is gone is sent the state.
+(trimming.py), and a node that needs deleted entries is sent the state.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def go() -> str | None:
 def build() -> str:
     """Build the server with Go into .tools/ (46 to 95 s cold, 280 MB). Raises OSError.
 
-    Whoever wants it while another one builds it waits for that one's.
+    A second caller waits for the build that is under way, and uses its result.
     """
     tool = go()
     if tool is None:

@@ -137,7 +137,7 @@ class Proxy:
     def _accept(self, listener: socket.socket) -> None:
         try:
             client, _ = listener.accept()
-        except OSError:  # whoever dialled has gone; or no more files may be open, which lasts
+        except OSError:  # the caller has hung up; or no more files may be open, which lasts
             loop = asyncio.get_running_loop()
             loop.remove_reader(listener)
             loop.call_later(ACCEPT_AGAIN_SECONDS, self._accept_from, listener)

@@ -1,7 +1,7 @@
 """A backup → the folders of a new cluster's nodes.
 
     pieces up to the wished end ─► log of each node, verified again as a follower does
-    one more entry              ─► the group is the new nodes, whoever was in it before
+    one more entry              ─► the group is the new nodes, and none of the former ones
 
 Entries keep their index, term and address, so offsets, message ids and consumer positions stay.
 Every node gets the same bytes: the entry at the end is a function of the new members and of

@@ -47,7 +47,7 @@ BYTES_PER_SECOND = 1 << 30
 REST_FACTOR = 3
 #: Shorter debts are forgotten while they are paid; longer rests would look like a dead broker.
 REST_SECONDS_MIN, REST_SECONDS_MAX = 0.002, 0.25
-#: Whoever was served within so long is another one who wants the loop.
+#: Other connections that were served within so long count as ones that want the loop.
 OTHERS_SECONDS = 1.0
 
 

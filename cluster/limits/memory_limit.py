@@ -3,8 +3,8 @@
     RLIMIT_DATA, RLIMIT_AS     what does not fit is refused: an allocation fails, wherever it is
     cgroup memory limit        what does not fit is taken: the kernel kills the process
 
-Either ends a node, whoever took the memory. So what clients may hold of it before a request has
-come whole is a share of the limit. A thread's stack counts in full for the first kind, though
+Either ends a node, whichever part took the memory. So clients may hold only a share of the limit
+before a request has come whole. A thread's stack counts in full for the first kind, though
 little of it is used: threads get small ones (`small_stacks`).
 """
 

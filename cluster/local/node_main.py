@@ -2,7 +2,7 @@
 
 --config   once for each replica that this node holds: one group, one file
 --format   make the node's folder first, unless it is one already. Given once in a node's life,
-           by whoever creates the cluster: a folder that was emptied later is refused (R6)
+           by the creator of the cluster: a folder that was emptied later is refused (R6)
 --join     the same for a node that a running group will take in: dledger member add, replace
 """
 

@@ -1,10 +1,10 @@
 """The rules of access to a name server: each request has one of them.
 
-OPEN    anybody: a client asks for routes before it knows whom to ask for anything else
-LOOK    whoever has an account; without accounts anybody
-ADMIN   an admin account; without accounts whoever asks from this machine, so that mqadmin works
+OPEN    every client: it asks for routes before it knows any other address
+LOOK    every account; without accounts every client
+ADMIN   an admin account; without accounts every client on this machine, so that mqadmin works
 NODE    a node of the cluster, which proves it with the cluster secret (node_proof.py), or an
-        admin account; with neither a secret nor accounts anybody
+        admin account; with neither a secret nor accounts every client
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The addresses on which a name server may listen: this machine's, unless the user asks for more.
 
-Anybody who reaches the port may register brokers and so send clients where he likes; a name server
-asks nobody who he is. So an address beyond this machine needs a word of its own.
+Any program that reaches the port may register brokers, and so send clients to any address: a name
+server does not check who registers. So an address beyond this machine has to be allowed explicitly.
 """
 
 from __future__ import annotations

@@ -62,8 +62,8 @@ class SendRequest(NamedTuple):
     """One send; `body` is the message's, or for a batch (320) the items back to back.
 
     `sender`: access key of the account that sends it, as a broker found out; "" for senders without
-    one. `signed`: the frame as it came, where there are accounts; whoever serves it later, or on
-    another node, looks at its signature again.
+    one. `signed`: the frame as it came, where there are accounts; code that serves it later, or on
+    another node, checks its signature again.
     """
 
     opaque: int

@@ -54,8 +54,8 @@ _ENTRIES: Final = [("position", ">i8"), ("size", ">i4"), ("code", ">i8")]  # que
 def read_stretches(data: Buffer, position: int, special: Set[bytes]) -> list[Stretch]:
     """The stretches of `data`, which begins at address `position` with an entry or a blank.
 
-    Messages of the topics `special` are never usual. Never raises: what is damaged is left to
-    whoever reads entry by entry.
+    Messages of the topics `special` are never usual. Never raises: damaged bytes are left to the
+    caller, which reads them entry by entry.
     """
     numpy, end = accel.numpy(), len(data)
     if numpy is None or end < STRETCH_MIN * ENTRY_SIZE_MIN:

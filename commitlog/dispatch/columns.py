@@ -2,10 +2,10 @@
 
     bytes of whole entries ─► stretches, in log order, without a gap:
                                   usual messages: with columns (accel_columns.py reads them)
-                                  anything else:  without; whoever uses it reads entry by entry
+                                  anything else:  without; its user reads it entry by entry
 
 *Usual*: V1, IPv4 hosts, no transaction, no outcome of a deferred message, no batch, every part adds
-up, at its own position, no topic that somebody treats specially. Columns are only ever a quicker
+up, at its own position, no topic that a reader treats specially. Columns are only ever a quicker
 way to the same result; without numpy there is one stretch without columns.
 """
 

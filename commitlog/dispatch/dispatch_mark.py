@@ -10,7 +10,7 @@ restart takes every queue back to its count and the index back to `index_next` e
 `index_file`, and dispatches from `position`, however the process ended; what that costs is bounded
 by the time between two marks. Counts, not positions, because a power cut may leave entries behind
 the synced ones torn into something that looks like an entry. When the files cannot be brought to
-these counts, somebody else has changed them, and they are built anew from the log.
+these counts, another program has changed them, and they are built anew from the log.
 
 A crash leaves the old or the new mark, whole (write aside, sync, rename). A lost or damaged mark
 costs a longer replay and nothing else.

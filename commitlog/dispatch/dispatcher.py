@@ -9,8 +9,8 @@
 The bytes are records of a plain CommitLog, or entries of the replicated log (48-byte headers, the
 message behind each). They were verified by the log; here only their shape is looked at. Usual
 messages take the short way through the loop: V1, IPv4 hosts, no transaction, the next offset of a
-known queue. Everything else goes through `_unusual`, which knows every rule. Whoever has read the
-bytes as columns (columns.py) may give them too: then the usual ones are not even looped over.
+known queue. Everything else goes through `_unusual`, which knows every rule. A caller that has read
+the bytes as columns (columns.py) may give these, too: then usual messages need no loop at all.
 
 Repeats are harmless: queues skip what they have (docs/spec/store.md 3.2), the index skips positions
 below its end. So bytes may come again after a crash, and when the disk was full: the index gets all

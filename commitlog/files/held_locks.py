@@ -1,8 +1,8 @@
 """Which files this process has locked.
 
 Record locks belong to the process: a second one on the same file would be granted, and closing its
-descriptor would drop the first. So whoever locks asks here before, and is listed here until it
-lets go.
+descriptor would drop the first. So code that locks a file asks here before, and the file is listed
+here until it is unlocked.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     opened ─► newest │ … │ oldest ─► closed when there are more than `files_max`; opens again itself
 
 Very many queues would otherwise hold a descriptor each until the next sync. A file may be closed
-while it is dirty: its pages belong to the kernel, and whoever syncs it opens it again. Not
+while it is dirty: its pages belong to the kernel, and the next sync opens it again. Not
 thread-safe: files are opened on the owner's thread, except for a sync, which does not count.
 """
 

@@ -26,7 +26,7 @@ class FlushService(Background):
     """The flushed end of one commit log, and the thread that moves it.
 
     Args:
-        append_lock: held by whoever appends.
+        append_lock: held by the thread that appends.
         on_flushed: called after each sync, on the syncing thread, without locks.
 
     Invariant: `flushed` ≤ log.end; bytes before it are on disk.

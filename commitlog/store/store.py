@@ -72,7 +72,7 @@ class MessageStore:
             `tick()` does the rest. For tests and simulators.
 
     Raises:
-        StoreLocked: somebody has it open.
+        StoreLocked: the store is open already.
         StoreLayoutError: files that do not belong there, or of another size than configured.
         StoreConfigError, StoreUsageError, StoreFailed.
     """

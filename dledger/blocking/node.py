@@ -159,7 +159,7 @@ class ReplicatedLog(Lifetime):
     def read(self, index: int, *, staleness: float = 0.0) -> LogEntry:
         """One committed entry.
 
-        Linearizable: everything acknowledged to anyone before this call is seen, at the price of
+        Linearizable: it sees all that was acknowledged to any caller before, at the price of
         one round to a majority. With `staleness`, what was acknowledged in the last so many seconds
         may be missed, and rounds are that rare (freshness.py); `math.inf` asks nobody. Raises
         IndexError when the index is not committed (as far as seen), NotLeader and others when no

@@ -55,7 +55,7 @@ class command(_replicated.command[S, P, R]):
 
 
 class query(_replicated.query[S, P, R]):
-    """Marks a method that only looks: it sees all that was acknowledged to anybody before.
+    """Marks a method that only reads: it sees all that was acknowledged before.
 
     Its result is a copy. Raises as `ReplicatedNode.read`.
     """

@@ -41,7 +41,7 @@ class CoreConfig:
     stall_factor: float = 4.0
     #: A successor may lag by at most this many entries when a transfer begins.
     transfer_lag_max: int = 10_000
-    #: Who should lead when it can; checked now and then by whoever leads.
+    #: The node that should lead when it can; the leader checks now and then.
     preferred: NodeId | None = None
     #: The preferred node must have been healthy and caught up for this long.
     preferred_wait: float = 5.0

@@ -156,7 +156,7 @@ class MembershipRequested:
 
 @value
 class ReadRequested:
-    """Someone wants a linearizable read. Answered by `ReadReady` or `ReadRefused`."""
+    """A caller wants a linearizable read. Answered by `ReadReady` or `ReadRefused`."""
 
     read_id: int
 

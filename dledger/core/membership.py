@@ -107,7 +107,7 @@ def may_stand(state: State) -> bool:
 
 
 def may_vote(state: State) -> bool:
-    """Does this node's vote mean anything to anybody?"""
+    """True if this node's vote may count: a configuration that may decide names the node."""
     if not may_promise(state):
         return False
     if state.configuration.member(state.me) is not None:

@@ -136,7 +136,7 @@ class SnapshotChunk:
 class SnapshotReply:
     """Follower → leader: `offset` bytes of the snapshot of that anchor are on disk here.
 
-    `anchor` -1: which one is there? Whoever has no way to apply an entry asks so.
+    `anchor` -1: the follower asks for a snapshot, because it cannot apply an entry otherwise.
     """
 
     sender: NodeId

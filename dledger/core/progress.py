@@ -14,9 +14,10 @@ Pointers: `flushed ≤ matched < next ≤ last + 1`. `flushed` only grows within
 what the follower has on disk and equal to ours, the number that counts for commit. `matched` is
 what it has written; a follower that crashes may lose the part above `flushed`.
 
-Who catches up and is not counted makes way for producers: while somebody writes it is sent GAIN
-times as many bytes a second as are written, or PACE_MIN, spread over that second; else as fast as
-it takes them. What it is sent costs the leader a read, and every node of its machine a processor.
+A follower that catches up and does not count for commit makes way for producers: while clients
+write, the leader sends it GAIN times as many bytes a second as are written, or PACE_MIN, spread
+over that second; else as fast as it takes them. Sending costs the leader a read, and all nodes of
+its machine processor time.
 
 A leadership makes its own Progress objects; nothing of an earlier one is used again (S5).
 """

@@ -201,7 +201,7 @@ def _peer_disconnected(state: State, event: ev.PeerDisconnected) -> None:
     if state.role is Role.LEADER and _is_watched(state, event.peer):
         wake(state)
     elif event.control and event.peer == state.leader:
-        state.quiet = False  # the election timer is set by whoever hears the event
+        state.quiet = False  # the handler of the event sets the election timer
 
 
 def _is_echo(state: State, message: msg.Message) -> bool:

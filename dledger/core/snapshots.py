@@ -14,9 +14,9 @@ others have deleted, or the state at its own anchor is lost. It asks, also while
 ranges, and what it has behind the anchor stays: its log loses its beginning, as if it had deleted
 that itself.
 
-Only what is committed is ever deleted, so an anchor is committed: it may be called matched and
-flushed by whoever stands behind it, under any leader (R4), and a log that lacks it holds nothing
-that was decided behind it.
+Only committed entries are ever deleted, so an anchor is committed: a follower with a log from it on
+may report it as matched and flushed, under any leader (R4), and a log that lacks it holds no
+committed entry behind it.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ class State:
     #: Bytes that were proposed in this leadership.
     proposed_bytes: int = field(default=0, metadata=LEADERSHIP)
     transfer: Transfer | None = field(default=None, metadata=LEADERSHIP)
-    #: How far a majority has written, as it told; how far somebody wants to know that.
+    #: How far a majority has written, as it told; how far callers want to know that.
     written: Index = field(default=NO_INDEX, metadata=LEADERSHIP)
     written_wanted: Index = field(default=NO_INDEX, metadata=LEADERSHIP)
     #: Voters whose full disks leave no majority that takes more of the log (disk.py).

@@ -94,7 +94,7 @@ def read(files: FileSystem, folder: Path) -> Identity:
 
 
 def check(found: Identity, *, cluster_id: str, group: str, node_id: str, folder: Path) -> None:
-    """Raises WrongIdentity when the folder belongs to someone else."""
+    """Raises WrongIdentity when the folder belongs to another node, group or cluster."""
     for what, here, wanted in (
         ("cluster", found.cluster_id, cluster_id),
         ("group", found.group, group),

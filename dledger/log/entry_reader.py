@@ -1,7 +1,7 @@
 """Looks entries up, reads them, makes ranges of them; the log stays as it is.
 
 fresh   tail cache: the buffers that were checksummed when they were written
-recent  a few verified pieces that were read a moment ago, read ahead where somebody walks
+recent  a few verified pieces that were read a moment ago, read ahead for a reader in order
 cold    pread and verify (`cold.py`)
 """
 
@@ -161,7 +161,7 @@ class EntryReader:
     def _lost_blank(self) -> memoryview:
         """The blank before the first file: it went with the file that it filled (R10).
 
-        Whoever still has the entry before it continues there.
+        A follower that still has the entry before the blank continues there.
         """
         size = self.cold.anchor.end - self._at.before.end
         return memoryview(BLANK.pack(MAGIC_BLANK, size).ljust(size, b"\0"))

@@ -28,8 +28,8 @@ class LogSpace:
         begin     what `make` lacks, as a task for a thread
 
     The rules number a record before it is written, and a record with a number cannot be refused any
-    more. So whoever hands records to the rules asks here first, and refuses them when a full disk
-    has nothing to write them into (L5).
+    more. So a caller that hands records to the rules asks here first, and refuses them when a full
+    disk has no file to write them into (L5).
     """
 
     def __init__(self, data: FileRow, slots: SlotFiles) -> None:

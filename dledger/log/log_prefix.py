@@ -52,7 +52,7 @@ class TrimTask:
         except OSError as error:
             if not is_out_of_space(error):
                 raise
-            return  # whoever wants it asks again
+            return  # a caller that still wants it asks again
         drop_files(self._files, self._folder, self.start, self._options)
         self.done = True
 

@@ -66,7 +66,7 @@ LATE_MAX = 1000
 class Consistency(enum.Enum):
     """How new a state a read sees.
 
-    LINEARIZABLE: all that was acknowledged to anybody before; LOCAL: what this node has applied.
+    LINEARIZABLE: all that was acknowledged to any caller before; LOCAL: what this node has applied.
     """
 
     LINEARIZABLE = 0.0

@@ -43,12 +43,12 @@ def secret_error(secret: str) -> str | None:
         return f"has {len(secret)} characters; give it at least {SECRET_LENGTH_MIN}"
     if any(text in secret.lower() for text in _PLACEHOLDERS):
         return (
-            "is still the example's text, which everybody knows; draw one, for example with: "
+            "is still the example's text, which is public; draw one, for example with: "
             "openssl rand -hex 32"
         )
     if secret.lower() in _KNOWN or len(set(secret)) < DISTINCT_MIN:
         return (
-            "is one that is tried first by whoever guesses; draw one, for example with: "
+            "is one that is tried first by attackers; draw one, for example with: "
             "openssl rand -hex 32"
         )
     return None

@@ -102,7 +102,7 @@ class DiskWork:
     ) -> ev.Event | None:
         """Saved; but if a sync of the log ended meanwhile, the mark goes once more before a vote.
 
-        That ends: whoever votes or stands takes nothing more from the leader of an older term.
+        That ends: a node that votes or stands takes no entries from a leader of an older term.
         """
         if task.mark is not None:
             self._log.finish_mark(task.mark)

@@ -1,7 +1,7 @@
 """Proposals without a known outcome yet, in the order of their entries (S8).
 
     appended ─┬─► committed and applied ─────────────────────────► done(None)
-              ├─► its leadership ends; whoever leads next may commit the very same entries:
+              ├─► its leadership ends; the next leader may commit the very same entries:
               │       ├─► committed and applied here ────────────► done(None)
               │       ├─► cut from this log, or a state taken ───► done(OutcomeUnknown)
               │       └─► OUTLIVES_MAX election timeouts later ──► done(OutcomeUnknown)

@@ -1,8 +1,8 @@
 """Counts the same complaint instead of repeating it, so that no stranger can fill a log.
 
-Whoever may connect may send nonsense as fast as the network carries it. The log tells the 1st, 2nd,
-4th, 8th … of a kind and how many there were; after a quiet time the count begins again, so that
-what happens next year is told at once.
+A program that can connect can send nonsense as fast as the network carries it. The log tells the
+1st, 2nd, 4th, 8th … of a kind and how many there were; after a quiet time the count begins again,
+so that a complaint next year is logged at once.
 """
 
 from __future__ import annotations

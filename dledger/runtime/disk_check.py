@@ -11,7 +11,7 @@ none: what is here is served on, and nothing newer comes until there is space. V
 mark are written in place and need no space.
 
 The disk of a quiet group (R30) is looked at no more, once it has nothing to do and the rules know
-that it is well; whoever gives it work, or wakes the group, wakes this too.
+that it is well; code that gives it work, or wakes the group, wakes this too.
 
 What hangs here is what runs in a thread; a write that hangs does so on the loop (loop_watch.py).
 """

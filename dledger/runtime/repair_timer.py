@@ -17,7 +17,7 @@ from dledger.runtime.owned import Owned
 
 _log = logging.getLogger(__name__)
 
-#: Between two pieces of a pass at least: whoever reads and writes comes first.
+#: Between two pieces of a pass at least: readers and writers of the log come first.
 PAUSE_SECONDS_MIN = 0.001
 
 

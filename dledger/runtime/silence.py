@@ -1,7 +1,7 @@
 """How long a connection may be dead before we notice, as options of its socket.
 
 Sent bytes that the other machine does not take within `seconds` end the connection
-(TCP_USER_TIMEOUT); one without traffic is asked now and then whether anybody is there (keepalive).
+(TCP_USER_TIMEOUT); one without traffic is probed now and then (keepalive).
 Without these TCP itself waits for up to a quarter of an hour, or for ever.
 """
 

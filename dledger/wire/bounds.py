@@ -1,7 +1,7 @@
 """Numbers of peers that no honest peer can send: refused before they reach a rule or a disk. Pure.
 
-A term is adopted by whoever hears of it and is written down at once (paper 5.1), so one absurd term
-would stop a group for good: there is none above it left. No cluster elects 2^32 times between two
+A node adopts a higher term that it hears of and writes it down at once (paper 5.1), so one absurd
+term would stop a group for good: none above it is left. No cluster elects 2^32 times between two
 messages, and 2^60 entries of a byte fill no disk.
 """
 

@@ -97,7 +97,7 @@ def decode(frame: Frame, sender: NodeId) -> Message:
     """The message in a frame of a connection; `sender` as in the connection's hello.
 
     The `data` of an AppendEntries is a tuple with one view of the receive buffer, that of a
-    SnapshotChunk is a view: whoever wants it later than in this turn copies it. Raises
+    SnapshotChunk is a view: a caller that needs it after this turn copies it. Raises
     MalformedFrame when a field cannot be what it says.
     """
     try:

@@ -280,9 +280,9 @@ class _Claim:
     async def _refuse_begun(self) -> None:
         """Raises OutcomeUnknown if rows of the batch are stored and no mark names their manifest.
 
-        Whoever publishes has stored the mark before, so it is elsewhere: the query had another
-        staging topic, or the broker that keeps the mark is not to be found. Other rows under the
-        same numbers would be dropped.
+        A mark is stored before rows are published, so it must be elsewhere: the query had another
+        staging topic, or the broker that keeps the mark cannot be found. Other rows under the same
+        numbers would be dropped.
         """
         for task in self._tasks:
             numbering = Numbering(self._query, task.partition, self._batch)

@@ -1,7 +1,7 @@
 """Every kind of fault, by name: those that a seed draws from and those that a schedule may name.
 
-The catalogue (chaos/faults.py) names kinds as whoever plans them sees them; what a seed draws is
-finer, because a seed also draws how.
+The catalogue (chaos/faults.py) names the kinds that a plan chooses from; a seed draws finer ones,
+because it also draws how a fault is done.
 """
 
 from __future__ import annotations

@@ -213,7 +213,7 @@ class AdminServer:
         return web.Response(status=status, text=f"{text}\n")
 
     async def _health(self, request: web.Request) -> web.Response:
-        # Whoever opens its files again is alive; what is wrong with them shows when that is done.
+        # A node that opens its files again is alive; faults of the files show when they are open.
         reason = "" if self._source.not_open() else self._source.not_healthy()
         return _verdict("healthy", reason)
 

@@ -1,7 +1,7 @@
-"""The log of the admin HTTP: mistakes of ours in full, bytes that are no request counted.
+"""The log of the admin HTTP server: errors of dledger in full; bytes that are no request, counted.
 
-Whoever reaches the port may send what is no HTTP, or go in the middle of an answer. aiohttp logs
-each with a traceback, half a kilobyte of log for a few bytes.
+Any program that reaches the port may send bytes that are no HTTP, or hang up during an answer.
+aiohttp logs each case with a traceback, half a kilobyte of log for a few bytes.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     handle ─► topic, unique key ─► key index ─► deferred record, if it waits ─► outcome "recalled"
 
-Whoever comes first wins, the recall or the delivery: both are outcomes of one deferred record.
+The first one counts, recall or delivery: both are outcomes of one deferred record.
 """
 
 from __future__ import annotations

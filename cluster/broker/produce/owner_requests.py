@@ -1,8 +1,8 @@
 """31016: an account takes over a producer id, which it must be allowed to by name (owners.py).
 
 A job goes on under another account with the numbers that it had (`pipeline/sink`). The former owner
-is refused from here on; what it had sent before is stored before. An id that nobody knows needs no
-taking over: whoever is first to store a message under it owns it.
+is refused from here on; messages that it sent before are stored before. An unknown id need not be
+taken over: the first account that stores a message under it owns it.
 """
 
 from __future__ import annotations

@@ -9,10 +9,10 @@ is stored as it came: nothing is added to it. Numbers are compared only for the 
 who guesses or reads a producer id could use up its next numbers: the producer's own messages would
 be taken for repeats, acknowledged and not stored.
 
-In force where accounts are. Where they are not, everybody is the same sender: ids get no owner, and
-are anybody's. An id that was used before accounts were in force (or before this version) belongs to
-whoever is first to store a message under it now. Senders from an address that needs no account are
-one owner, "".
+In force where accounts are. Without accounts all senders count as one: ids get no owner, and every
+sender may use them. An id that was used before accounts were in force (or before this version)
+belongs to the first account that stores a message under it now. Senders from an address that needs
+no account are one owner, "".
 
 The table of producers forgets an owner together with the id's numbers, never one without the other.
 It makes space at the cost of the account that has most ids there, and an id that is pushed out

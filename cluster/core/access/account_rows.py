@@ -6,9 +6,9 @@
     {"accessKey":"a-writer","secretKey":…,"topicPerms":["orders=PUB"],
      "policies":[{"type":"Custom","resource":"Topic:a","actions":["Sub"],"decision":"Allow"}]}
 
-Whoever lists, changes or compares rows finds no second spelling, nothing that is null, and nothing
-that would be so anyway. A row
-that is no account, is too large, or says what would never be asked is refused before it is logged.
+So code that lists, changes or compares rows meets one spelling, no null, and no field at its
+default. A row that is no account, is too large, or has a rule that no request can match is refused
+before it is logged.
 A list of plain_acl.yml's kind that names something twice keeps the last, which is the one that
 counts.
 """

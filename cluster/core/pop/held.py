@@ -5,7 +5,7 @@
     take_due(now)               checkpoints whose time is over, for the leader that gives them again
 
 A checkpoint goes when each of its messages is done with. What was not acknowledged comes back as a
-record that names the checkpoint and the message, so it comes back once, whoever leads (R17).
+record that names the checkpoint and the message, so it comes back once, under any leader (R17).
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ def with_deleted(queue: QueueColumns, begins: int) -> QueueColumns:
         deleted = np.zeros(len(queue), dtype=bool)
     else:
         deleted &= (queue.position >= 0) & (queue.position < begins)
-    # Of two that tell of one offset the first counts here: the last one acknowledged, then
-    # whoever was shown it first.
+    # Of several operations with one offset the first in this order counts: the append that was
+    # acknowledged last, then the read that was shown the offset first.
     sent = np.flatnonzero(deleted)[::-1]
     seen_offset, seen_value = _seen(queue)
     offset = np.concatenate((queue.offset[sent], seen_offset))

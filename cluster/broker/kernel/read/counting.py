@@ -1,7 +1,7 @@
 """Counts messages in and out: puts by how queues grow, gets by the messages that pulls found.
 
-A leader counts puts, whoever answers a pull counts its messages; so nothing is counted twice, and
-a replay after a restart is not counted as traffic.
+The leader counts puts, and the node that answers a pull counts its messages; so no message is
+counted twice, and a replay after a restart is not counted as traffic.
 """
 
 from __future__ import annotations
