@@ -31,7 +31,7 @@ CLASSES: dict[str, tuple[str, set[str], set[str]]] = {
             "alter_topic",
             "list_topics",
             "describe_topic",
-            "topic_durability",
+            "topic_settings",
             "delete_topic",
             "find_messages",
             "groups",
@@ -43,7 +43,8 @@ CLASSES: dict[str, tuple[str, set[str], set[str]]] = {
     ),
     "GroupAdmin": (
         "admin/group_admin.py",
-        {"names", "describe_all", "describe", "lag", "places", "reset", "clone", "delete"},
+        {"names", "describe_all", "describe", "lag", "places", "reset", "clone", "delete"}
+        | {"settings", "create", "alter"},
         set(),
     ),
     "Consumer": (
@@ -195,6 +196,7 @@ from cluster.client.admin import admin as _admin
 from cluster.client.admin import group_admin as _group_admin
 from cluster.client.admin.admin import TIME_MAX_MS, ClusterStatus
 from cluster.client.admin.group_admin import GroupDescription, QueueLag
+from cluster.client.admin.group_settings import GroupSettings
 from cluster.client.admin.replica_comparison import Comparison
 from cluster.client.admin.topics import TopicDescription, TopicSettings
 from cluster.client.blocking.loop_thread import LoopThread

@@ -1,18 +1,21 @@
-"""`dledger group list|describe|lag|reset|clone|delete`: how far behind, and moved elsewhere."""
+"""`dledger group create|alter|list|describe|lag|reset|clone|delete`."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import click
 
 from cluster.client.admin.group_admin import GroupAdmin, GroupDescription, QueueLag
+from cluster.client.admin.group_settings import GroupSettings
 from cluster.client.routing.offset_lookup import FIRST, LAST
 from cluster.commands.confirming import confirm_deletion, yes_option
 from cluster.commands.connecting import Reach, address_option, connected
 from cluster.commands.errors import NOT_THERE, CommandError
+from cluster.commands.group_settings import alter, create, settings_text
 from cluster.commands.moments import EXAMPLES, moment_ms
 from cluster.commands.output import emit, output_option
 from cluster.commands.registry import WholeHelpGroup
@@ -27,7 +30,11 @@ _dry_run_option = click.option("--dry-run", is_flag=True, help="Only show what w
 
 @click.group(cls=WholeHelpGroup)
 def group() -> None:
-    """List, describe, move and delete consumer groups."""
+    """Create, alter, list, describe, move and delete consumer groups."""
+
+
+group.add_command(create)
+group.add_command(alter)
 
 
 @group.command("list")
@@ -63,16 +70,32 @@ def describe(name: str, address: Reach, output: str) -> None:
     Behind the queues come its members; two that share a client id are marked, since both are given
     the same queues.
     """
-    found = asyncio.run(_describe(name, address))
+    found, settings = asyncio.run(_describe_whole(name, address))
     rows = [_queue_row(row) for row in found.queues]
     if output != "table":
-        emit([{"group": name, "members": _member_rows(found), "queues": rows}], output)
+        shown = {broker: asdict(row) for broker, row in settings.items()}
+        row = {"group": name, "members": _member_rows(found), "queues": rows, "settings": shown}
+        emit([row], output)
         return
     emit(rows, output, ("topic", "broker", "queue", "next", "end", "lag", "lag_seconds"))
     click.echo()
     emit(_member_rows(found), output, ("member", "address", "language", "note"))
+    click.echo(f"settings: {settings_text(settings)}")
     if found.is_broadcasting:
         click.echo("broadcasting: each member keeps its own offsets; those above are not its")
+
+
+async def _describe_whole(
+    name: str, address: Reach
+) -> tuple[GroupDescription, dict[str, GroupSettings]]:
+    async with connected(address) as client:
+        settings = await client.admin().groups().settings(name)
+        try:
+            return await client.admin().groups().describe(name), settings
+        except GroupNotFound as error:
+            if not settings:
+                raise CommandError(str(error), NOT_THERE) from error
+    return GroupDescription(name, (), {}, False, ()), settings  # made, and not used yet
 
 
 async def _describe(name: str, address: Reach) -> GroupDescription:

@@ -46,8 +46,9 @@ COMMANDS: dict[str, Lazy] = {
         "cluster.commands.topics:topic", "Create, alter, list, describe and delete topics."
     ),
     "group": Lazy(
-        "cluster.commands.groups:group", "List, describe, move and delete consumer groups."
+        "cluster.commands.groups:group", "Create, alter, describe and move consumer groups."
     ),
+    "client": Lazy("cluster.commands.clients:client", "Connected producers and consumers."),
     "cluster": Lazy(
         "cluster.commands.whole_cluster:cluster", "Health, rates and events of all nodes."
     ),

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from cluster.client import TopicSettings
+from cluster.client.admin.topics import PERMS
 from cluster.commands.confirming import confirm_deletion, yes_option
 from cluster.commands.connecting import Reach, address_option, connected
 from cluster.commands.errors import CommandError
@@ -20,6 +21,7 @@ from commitlog.records.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
 from dledger.producers.durability import Durability, durability_of
 
 QUEUES_DEFAULT = 4
+PERM_NAMES = {bits: name for name, bits in PERMS.items()}
 
 
 def is_internal(topic: str, brokers: Mapping[str, BrokerData]) -> bool:
@@ -36,6 +38,12 @@ _durability_option = click.option(
     "back. Not given: as it was, at first as the brokers are set.",
 )
 
+_perm_option = click.option(
+    "--perm",
+    type=click.Choice(list(PERMS)),
+    help="read: sends are refused; write: reads are. Not given: as it was, at first read-write.",
+)
+
 
 @click.group(cls=WholeHelpGroup)
 def topic() -> None:
@@ -50,20 +58,29 @@ topic.add_command(tail)
 @address_option
 @click.option("-q", "--queues", type=click.IntRange(1), help="On each broker name; 4 if not given.")
 @_durability_option
-def create(name: str, address: Reach, queues: int | None, durability: str | None) -> None:
+@_perm_option
+def create(
+    name: str, address: Reach, queues: int | None, durability: str | None, perm: str | None
+) -> None:
     """Create topic NAME; done when a majority has it. A topic that exists stays as it is."""
     level = durability_of(durability) if durability else None
 
     async def work() -> dict[str, TopicSettings]:
         async with connected(address) as client:
             number = queues or QUEUES_DEFAULT
-            return await client.admin().create_topic(name, number, durability=level)
+            return await client.admin().create_topic(
+                name, number, perm=PERMS[perm or "read-write"], durability=level
+            )
 
     found = asyncio.run(work())
     for row in found.values():
-        if queues not in {None, row.write_queues} or level not in {None, row.durability}:
-            options = [f"-q {queues}"] * (queues is not None)
-            options += [f"--durability {durability}"] * (level is not None)
+        wanted = (
+            (queues, row.write_queues, f"-q {queues}"),
+            (level, row.durability, f"--durability {durability}"),
+            (PERMS.get(perm or ""), row.perm, f"--perm {perm}"),
+        )
+        if any(given not in {None, now} for given, now, _ in wanted):
+            options = [option for given, _, option in wanted if given is not None]
             raise CommandError(
                 f"the topic {name} exists, with {_said(row)}, and stays as it is; "
                 f"to change it: dledger topic alter {name} {' '.join(options)}"
@@ -76,19 +93,24 @@ def create(name: str, address: Reach, queues: int | None, durability: str | None
 @address_option
 @click.option("-q", "--queues", type=click.IntRange(1), help="To write, on each broker name.")
 @_durability_option
-def alter(name: str, address: Reach, queues: int | None, durability: str | None) -> None:
+@_perm_option
+def alter(
+    name: str, address: Reach, queues: int | None, durability: str | None, perm: str | None
+) -> None:
     """Change topic NAME; done when a majority has it.
 
     With fewer queues, no message is hidden: the queues that are left over stay readable. When
     retention has removed their messages, the same command lets the queues go.
     """
-    if queues is None and durability is None:
-        raise click.UsageError("nothing to change was named; give -q or --durability")
+    if queues is None and durability is None and perm is None:
+        raise click.UsageError("nothing to change was named; give -q, --durability or --perm")
 
     async def work() -> dict[str, TopicSettings]:
         async with connected(address) as client:
             level = durability_of(durability) if durability else None
-            return await client.admin().alter_topic(name, queues, durability=level)
+            return await client.admin().alter_topic(
+                name, queues, perm=PERMS.get(perm or ""), durability=level
+            )
 
     _show(name, asyncio.run(work()))
 
@@ -100,6 +122,8 @@ def _show(name: str, found: Mapping[str, TopicSettings]) -> None:
 
 def _said(row: TopicSettings) -> str:
     level = "" if row.durability is None else f", durability {row.durability.value}"
+    if row.perm != PERMS["read-write"]:
+        level += f", {PERM_NAMES.get(row.perm, row.perm)} only"
     if row.read_queues <= row.write_queues:
         return f"{row.write_queues} queues{level}"
     return (
@@ -131,12 +155,12 @@ def list_topics(address: Reach, everything: bool, output: str) -> None:
 @address_option
 @output_option
 def describe(name: str, address: Reach, output: str) -> None:
-    """Queues of topic NAME: where they are, first and next offset, when sends are acknowledged."""
+    """Queues of topic NAME: offsets, permission, when sends are acknowledged."""
 
     async def work() -> list[dict[str, Any]]:
         async with connected(address) as client:
             found = await client.admin().describe_topic(name)
-            durability = await client.admin().topic_durability(name)
+            settings = await client.admin().topic_settings(name)
         return [
             {
                 "broker": queue.broker_name,
@@ -144,12 +168,13 @@ def describe(name: str, address: Reach, output: str) -> None:
                 "first": bounds.min_offset,
                 "next": bounds.max_offset,
                 "messages": bounds.max_offset - bounds.min_offset,
-                "durability": durability.value if durability else "as set",
+                "perm": PERM_NAMES.get(settings.perm, str(settings.perm)),
+                "durability": settings.durability.value if settings.durability else "as set",
             }
             for queue, bounds in sorted(found.bounds.items())
         ]
 
-    columns = ("broker", "queue", "first", "next", "messages", "durability")
+    columns = ("broker", "queue", "first", "next", "messages", "perm", "durability")
     emit(asyncio.run(work()), output, columns)
 
 

@@ -175,14 +175,13 @@ class Admin:
         }
         return TopicDescription(topic, route, bounds)
 
-    async def topic_durability(self, topic: str) -> Durability | None:
-        """When sends to a topic are acknowledged, as its first broker says; all have the same.
+    async def topic_settings(self, topic: str) -> TopicSettings:
+        """Queues, permission and durability, as its first broker says; all have the same.
 
-        None: as the brokers are set. Raises TopicNotFound, NotConnected.
+        Raises TopicNotFound, NotConnected.
         """
         route = await self._instance.routes.refresh(topic)
-        settings = await topic_settings(self._instance, route.brokers[0].broker_name, topic)
-        return settings.durability
+        return await topic_settings(self._instance, route.brokers[0].broker_name, topic)
 
     async def status(self) -> ClusterStatus:
         """The leader of each broker name. Raises NotConnected."""

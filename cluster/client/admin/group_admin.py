@@ -5,10 +5,11 @@
     found = await groups.describe("billing")     lag of each queue, in messages and seconds
     await groups.reset("billing", "orders", FIRST)
     await groups.clone("billing", "billing-2")   the second goes on where the first is
+    await groups.alter("billing", consume=False)  its members wait until it may read again
     await groups.delete("billing")
 
-It uses RocketMQ's own requests (201, 203, 207, 208, 222, 303, 314), so it works with stock
-brokers, too.
+It uses RocketMQ's own requests (200, 201, 203, 207, 208, 222, 303, 314, 352), so it works with
+stock brokers, too.
 """
 
 from __future__ import annotations
@@ -18,6 +19,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cluster.client.admin.group_settings import (
+    GroupChange,
+    GroupSettings,
+    bean_of,
+    change_group,
+    settings_of,
+)
 from cluster.client.admin.topics import delete_from_all, topic_names
 from cluster.client.routing.client_instance import ClientInstance
 from cluster.client.routing.leader_requests import ask_leader
@@ -253,6 +261,49 @@ class GroupAdmin:
                 request = encode(CloneOffsetRequest(source, target, name, offline=True))
                 await self._ask(broker, RequestCode.CLONE_GROUP_OFFSET, request)
         return {row.queue: row.next for row in await self.lag(target) if row.queue in found}
+
+    async def settings(self, group: str) -> dict[str, GroupSettings]:
+        """Broker name → the group's settings there; empty for a group that none knows."""
+        found: dict[str, GroupSettings] = {}
+        for broker in sorted(await self._instance.routes.registered()):
+            with contextlib.suppress(GroupNotFound):
+                found[broker] = settings_of(await bean_of(self._instance, broker, group))
+        return found
+
+    async def create(
+        self,
+        group: str,
+        *,
+        consume: bool | None = None,
+        broadcast: bool | None = None,
+        retries: int | None = None,
+        retry_queues: int | None = None,
+    ) -> dict[str, GroupSettings]:
+        """Make a group with fields of GroupSettings; one that exists stays as it is.
+
+        Returns the settings on each broker name. Raises InvalidRequest, ClusterError.
+        """
+        wanted = GroupChange(consume, broadcast, retries, retry_queues)
+        return await change_group(self._instance, group, wanted, create=True)
+
+    async def alter(
+        self,
+        group: str,
+        *,
+        consume: bool | None = None,
+        broadcast: bool | None = None,
+        retries: int | None = None,
+        retry_queues: int | None = None,
+    ) -> dict[str, GroupSettings]:
+        """Set fields of GroupSettings; the others stay. Returns them for each broker name.
+
+        Raises:
+            GroupNotFound: no broker name has it.
+            InvalidRequest: a value is impossible.
+            ClusterError: a broker refused or could not be reached; call again.
+        """
+        wanted = GroupChange(consume, broadcast, retries, retry_queues)
+        return await change_group(self._instance, group, wanted, create=False)
 
     async def delete(self, group: str, *, dead_letters: bool = False) -> None:
         """Forget a group: its settings, its offsets and the messages that it was to try again.

@@ -32,6 +32,10 @@ QUEUES_COUNT_MAX = 4096
 ROUTED_POLL_SECONDS = 0.02
 
 
+PERMS = {"read": 4, "write": 2, "read-write": 6}
+"""What clients may do with a topic → RocketMQ's bits."""
+
+
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
     """A topic: its route, and the first and the next queue offset of each queue."""

@@ -12,6 +12,7 @@ from cluster.client.admin import admin as _admin
 from cluster.client.admin import group_admin as _group_admin
 from cluster.client.admin.admin import TIME_MAX_MS, ClusterStatus
 from cluster.client.admin.group_admin import GroupDescription, QueueLag
+from cluster.client.admin.group_settings import GroupSettings
 from cluster.client.admin.replica_comparison import Comparison
 from cluster.client.admin.topics import TopicDescription, TopicSettings
 from cluster.client.blocking.loop_thread import LoopThread
@@ -116,12 +117,12 @@ class Admin:
         """The route and the offsets of a topic. Raises TopicNotFound, NotConnected."""
         return self._thread.run(self._inner.describe_topic(topic))
 
-    def topic_durability(self, topic: str) -> Durability | None:
-        """When sends to a topic are acknowledged, as its first broker says; all have the same.
+    def topic_settings(self, topic: str) -> TopicSettings:
+        """Queues, permission and durability, as its first broker says; all have the same.
 
-        None: as the brokers are set. Raises TopicNotFound, NotConnected.
+        Raises TopicNotFound, NotConnected.
         """
-        return self._thread.run(self._inner.topic_durability(topic))
+        return self._thread.run(self._inner.topic_settings(topic))
 
     def status(self) -> ClusterStatus:
         """The leader of each broker name. Raises NotConnected."""
@@ -257,6 +258,59 @@ class GroupAdmin:
             InvalidRequest: both are the same group.
         """
         return self._thread.run(self._inner.clone(source, target, topic, dry_run=dry_run))
+
+    def settings(self, group: str) -> dict[str, GroupSettings]:
+        """Broker name → the group's settings there; empty for a group that none knows."""
+        return self._thread.run(self._inner.settings(group))
+
+    def create(
+        self,
+        group: str,
+        *,
+        consume: bool | None = None,
+        broadcast: bool | None = None,
+        retries: int | None = None,
+        retry_queues: int | None = None,
+    ) -> dict[str, GroupSettings]:
+        """Make a group with fields of GroupSettings; one that exists stays as it is.
+
+        Returns the settings on each broker name. Raises InvalidRequest, ClusterError.
+        """
+        return self._thread.run(
+            self._inner.create(
+                group,
+                consume=consume,
+                broadcast=broadcast,
+                retries=retries,
+                retry_queues=retry_queues,
+            )
+        )
+
+    def alter(
+        self,
+        group: str,
+        *,
+        consume: bool | None = None,
+        broadcast: bool | None = None,
+        retries: int | None = None,
+        retry_queues: int | None = None,
+    ) -> dict[str, GroupSettings]:
+        """Set fields of GroupSettings; the others stay. Returns them for each broker name.
+
+        Raises:
+            GroupNotFound: no broker name has it.
+            InvalidRequest: a value is impossible.
+            ClusterError: a broker refused or could not be reached; call again.
+        """
+        return self._thread.run(
+            self._inner.alter(
+                group,
+                consume=consume,
+                broadcast=broadcast,
+                retries=retries,
+                retry_queues=retry_queues,
+            )
+        )
 
     def delete(self, group: str, *, dead_letters: bool = False) -> None:
         """Forget a group: its settings, its offsets and the messages that it was to try again.

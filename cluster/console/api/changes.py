@@ -1,4 +1,4 @@
-"""Changes that the API makes: topics, and groups: where they go on, and their end.
+"""Changes that the API makes: topics and groups, where groups go on, and their end.
 
 Each answer has the `dledger` command that does the same. The admin HTTP logs each as `audit:`.
 """
@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
+from cluster.client.admin.group_settings import GroupSettings
+from cluster.client.admin.topics import PERMS
 from cluster.client.routing.offset_lookup import FIRST, LAST
 from cluster.console.api.failures import ApiError
 from cluster.console.api.source import Source
@@ -18,6 +21,7 @@ from cluster.console.api.topics import kind_of
 from cluster.protocol.json_body import MessageQueue
 
 PLACES = {"first": FIRST, "last": LAST}
+GROUP_FIELDS = tuple(field.name for field in fields(GroupSettings))
 
 
 def command(*words: object) -> str:
@@ -35,17 +39,21 @@ def iso_time(at_ms: int) -> str:
 
 async def create_topic(source: Source, values: Values) -> dict[str, Any]:
     """Create a topic; one that exists stays as it is."""
-    name, queues = values["name"], values["queues"]
-    await source.admin.create_topic(name, queues)
-    return {"command": command("topic", "create", name, "-q", queues)}
+    name, queues, perm = values["name"], values["queues"], values["perm"]
+    await source.admin.create_topic(name, queues, perm=PERMS[perm or "read-write"])
+    words = ("--perm", perm) if perm else ()
+    return {"command": command("topic", "create", name, "-q", queues, *words)}
 
 
 async def alter_topic(source: Source, values: Values) -> dict[str, Any]:
-    """Change the number of queues. Raises TopicNotFound."""
-    name, queues = values["topic"], values["queues"]
+    """Change the number of queues, or the permission. Raises TopicNotFound, ApiError (400)."""
+    name, queues, perm = values["topic"], values["queues"], values["perm"]
+    if queues is None and perm is None:
+        raise ApiError(400, "missing-value", "nothing to change was named; give queues or perm")
     await _check_kind(source, name)
-    await source.admin.alter_topic(name, queues)
-    return {"command": command("topic", "alter", name, "-q", queues)}
+    await source.admin.alter_topic(name, queues, perm=PERMS[perm] if perm else None)
+    words = (*(("-q", queues) if queues else ()), *(("--perm", perm) if perm else ()))
+    return {"command": command("topic", "alter", name, *words)}
 
 
 async def delete_topic(source: Source, values: Values) -> dict[str, Any]:
@@ -89,6 +97,38 @@ async def clone_group(source: Source, values: Values) -> dict[str, Any]:
     moved = await groups.clone(group, target, topic, dry_run=values["dry_run"])
     words = ("group", "clone", group, target, *(("--topic", topic) if topic else ()))
     return _moved(values, now, moved, words)
+
+
+async def create_group(source: Source, values: Values) -> dict[str, Any]:
+    """Create a group; one that exists stays as it is. Raises InvalidRequest."""
+    name, wanted = values["name"], _group_fields(values)
+    await source.admin.groups().create(name, **wanted)
+    return {"command": command("group", "create", name, *_group_options(wanted))}
+
+
+async def alter_group(source: Source, values: Values) -> dict[str, Any]:
+    """Change the given settings of a group. Raises GroupNotFound, ApiError (400)."""
+    name, wanted = values["group"], _group_fields(values)
+    if not wanted:
+        names = ", ".join(GROUP_FIELDS)
+        raise ApiError(400, "missing-value", f"nothing to change was named; give one of {names}")
+    await source.admin.groups().alter(name, **wanted)
+    return {"command": command("group", "alter", name, *_group_options(wanted))}
+
+
+def _group_fields(values: Values) -> dict[str, Any]:
+    return {name: values[name] for name in GROUP_FIELDS if values[name] is not None}
+
+
+def _group_options(wanted: Mapping[str, Any]) -> list[str]:
+    words: list[str] = []
+    for name, value in wanted.items():
+        option = name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{option}" if value else f"--no-{option}")
+        else:
+            words += [f"--{option}", str(value)]
+    return words
 
 
 async def delete_group(source: Source, values: Values) -> dict[str, Any]:

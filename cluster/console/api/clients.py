@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
-import orjson
-
+from cluster.client.admin.connected_clients import connected_producers
 from cluster.console.api.paging import page_of_names
 from cluster.console.api.source import Source, ask_each
 from cluster.console.api.table import Values
 from cluster.errors import GroupNotFound
-from cluster.protocol.codes import RequestCode
 
 
 async def list_producers(source: Source, values: Values) -> dict[str, Any]:
     """A page of producer groups, each with its connected producers."""
     found: dict[str, list[dict[str, Any]]] = {}
-    for broker in await source.broker_names():
-        answer = await source.ask(broker, RequestCode.GET_ALL_PRODUCER_INFO)
-        for group, rows in orjson.loads(answer.body).get("data", {}).items():
-            found.setdefault(str(group), []).extend(
-                {
-                    "broker": broker,
-                    "client_id": str(row["clientId"]),
-                    "address": str(row["remoteIP"]),
-                    "language": str(row["language"]),
-                    "version": int(row["version"]),
-                    "heard_ms": int(row["lastUpdateTimestamp"]),
-                }
-                for row in rows
-            )
+    for row in await connected_producers(source.client.instance):
+        fields = asdict(row)
+        found.setdefault(fields.pop("group"), []).append(fields)
     page, cursor = page_of_names(sorted(found), values)
-    rows = [
-        {"group": name, "producers": sorted(found[name], key=lambda row: row["client_id"])}
-        for name in page
-    ]
+    rows = [{"group": name, "producers": found[name]} for name in page]
     return {"groups": rows, "total": len(found), "cursor": cursor}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from cluster.client.admin.group_admin import GroupDescription, QueueLag
@@ -43,7 +44,13 @@ async def list_groups(source: Source, values: Values) -> dict[str, Any]:
 async def describe_group(source: Source, values: Values) -> dict[str, Any]:
     """One group. Raises GroupNotFound."""
     name = values["group"]
-    found = await source.admin.groups().describe(name)
+    settings = await source.admin.groups().settings(name)
+    try:
+        found = await source.admin.groups().describe(name)
+    except GroupNotFound:
+        if not settings:
+            raise
+        found = GroupDescription(name, (), {}, False, ())  # made, and not used yet
     assigned = assignment(found)
     return {
         "name": name,
@@ -51,6 +58,7 @@ async def describe_group(source: Source, values: Values) -> dict[str, Any]:
         "lag": found.messages,
         "lag_seconds": found.seconds,
         "subscriptions": dict(found.subscriptions),
+        "settings": [{"broker": broker, **asdict(row)} for broker, row in settings.items()],
         "members": [
             {
                 "client_id": member.client_id,

@@ -34,6 +34,7 @@ PLACE = (
         required=True,
     ),
 )
+BODY_LENGTH_MAX = 32_768
 _REFUSED = (404, 409, 413, 415)
 
 OPERATING: tuple[Route, ...] = (
@@ -120,6 +121,25 @@ OPERATING: tuple[Route, ...] = (
             Parameter("run", "give the name of a run of the list", place="path", required=True),
         ),
         statuses=(404, 413),
+    ),
+    Route(
+        method="POST",
+        path="/api/v1/messages",
+        role=Role.OPERATOR,
+        summary="Send a message to a topic that exists, to try it out.",
+        answer="Resent",
+        handler=resending.send_message,
+        parameters=(
+            Parameter("topic", "give the topic", place="body", required=True),
+            Parameter(
+                "body", "give the message", place="body", required=True, length_max=BODY_LENGTH_MAX
+            ),
+            Parameter("base64", "is the body base64", place="body", kind="boolean", default=False),
+            Parameter("key", "a key to find it by", place="body"),
+            Parameter("tag", "a tag that consumers choose by", place="body"),
+        ),
+        command="dledger produce {topic}",
+        statuses=_REFUSED,
     ),
     Route(
         method="POST",

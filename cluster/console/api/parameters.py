@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cluster.client.admin.topics import QUEUES_COUNT_MAX
+from cluster.client.admin.topics import PERMS, QUEUES_COUNT_MAX
 from cluster.console.api.bodies import FORMATS
 from cluster.console.api.paging import CURSOR, FILTER, limit
 from cluster.console.api.table import Parameter
@@ -23,5 +23,12 @@ QUEUES = Parameter(
     required=True,
     least=1,
     most=QUEUES_COUNT_MAX,
+)
+PERM = Parameter("perm", "read, write or read-write", place="body", choices=tuple(PERMS))
+GROUP_SETTINGS = (
+    Parameter("consume", "may it read; false pauses it", place="body", kind="boolean"),
+    Parameter("broadcast", "may its members read as broadcasting ones", "body", "boolean"),
+    Parameter("retries", "attempts before a dead letter", "body", "integer", most=1_000_000),
+    Parameter("retry_queues", "queues of a new retry topic", "body", "integer", least=1, most=4096),
 )
 PAGE = (FILTER, limit(), CURSOR)

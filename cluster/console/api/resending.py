@@ -1,7 +1,8 @@
-"""Messages followed and sent again; each answer has the `dledger` command that does the same."""
+"""Messages followed, sent, and sent again; answers have the `dledger` command that does it."""
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 from cluster.client.admin.audit import record_action
@@ -36,6 +37,31 @@ def step_json(step: Step) -> dict[str, Any]:
     """One step as JSON; its texts may come from a producer, so they are cleaned."""
     group = None if step.group is None else clean(step.group)
     return step.row() | {"group": group, "detail": clean(step.detail)}
+
+
+async def send_message(source: Source, values: Values) -> dict[str, Any]:
+    """Send one message to a topic that exists. Raises TopicNotFound, ApiError (400)."""
+    topic, text = values["topic"], values["body"]
+    try:
+        body = base64.b64decode(text, validate=True) if values["base64"] else text.encode()
+    except ValueError as error:
+        raise ApiError(400, "bad-value", "body is no base64; give base64, or text") from error
+    route = await source.client.instance.routes.refresh(topic)  # a send could create it
+    key, tag = values["key"] or None, values["tag"] or None
+    words = [*(("-k", key) if key else ()), *(("-t", tag) if tag else ())]
+    said = command("produce", topic, *words)
+    logged = {"key": key, "tag": tag, "bytes": len(body)}
+    not_logged = await record_action(
+        source.client.instance,
+        "message send",
+        f"topic {topic}",
+        said,
+        logged,
+        broker=route.brokers[0].broker_name,
+    )
+    async with source.client.producer() as producer:
+        receipt = await producer.send(topic, body, key=key, tags=tag)
+    return {**_receipt(receipt), "not_logged": not_logged, "command": said}
 
 
 async def resend_message(source: Source, values: Values) -> dict[str, Any]:

@@ -131,8 +131,12 @@ SCHEMAS: Schemas = {
         is_broadcasting="bool",
         **_LAG,
         subscriptions="map",
+        settings="[GroupSettings]",
         members="[GroupMember]",
         queues="[GroupQueue]",
+    ),
+    "GroupSettings": _object(
+        broker="text", consume="bool", broadcast="bool", retries="int", retry_queues="int"
     ),
     "GroupMember": _object(**_MEMBER),
     "GroupQueue": _object(

@@ -18,6 +18,49 @@ export function actions(row, { may, again }) {
       ? h("button", { type: "button", onclick: () => sendAgain(place, topic, again) }, "Send again …") : null);
 }
 
+/** A message of one's own for a topic. */
+export function sending(topic, again) {
+  const body = h("textarea", { required: true, maxlength: 32768, rows: 3 });
+  const key = h("input", { maxlength: 120 }), tag = h("input", { maxlength: 120 }), said = h("div", { role: "status" });
+  return h("section.card", {}, h("h2", {}, "Send a message"), h("form", { onsubmit: (event) => {
+    event.preventDefault();
+    const value = { topic, body: body.value, ...(key.value ? { key: key.value } : {}), ...(tag.value ? { tag: tag.value } : {}) };
+    let found = null;
+    confirm({
+      title: `Send to ${topic}`, label: "Send it",
+      command: `dledger produce ${topic}${key.value ? ` -k ${key.value}` : ""}${tag.value ? ` -t ${tag.value}` : ""}`,
+      text: `Every group of ${topic} reads it.`,
+      work: async () => { found = await send("POST", "/messages", value); return found; },
+      then: () => { again(); replace(said, found ? h("p.good", {}, `✓ ${found.broker}:${found.queue}:${found.offset}`) : null); },
+    });
+  } }, h("label", {}, "Body", body), h("div.row", {}, h("label", {}, "Key", key), h("label", {}, "Tag", tag),
+    h("button", {}, "Send …"))), said);
+}
+
+/** What a group may do: paused or not, broadcasting, how often a message comes back. */
+export function groupSettings(name, now, again) {
+  const retries = h("input", { type: "number", min: 0, max: 1000000, value: now.retries });
+  const ask = (label, text, value, option) => confirm({
+    title: label, label, text, command: `dledger group alter ${name} ${option}`,
+    work: () => send("PATCH", `/groups/${path(name)}`, value), then: again,
+  });
+  return h("section.card", {}, h("h2", {}, "Settings"), h("p", {}, now.consume ? "It may read" : h("b.warn", {}, "It is paused"),
+    `; a message comes back ${number(now.retries)} times at most; members may ${now.broadcast ? "" : "not "}read as broadcasting ones.`),
+  h("div.row", {},
+    now.consume
+      ? h("button", { type: "button", onclick: () => ask("Pause it", "Its members get nothing until it goes on. Its offsets stay.",
+        { consume: false }, "--no-consume") }, "Pause …")
+      : h("button.main", { type: "button", onclick: () => ask("Let it go on", "Its members read on where they were.",
+        { consume: true }, "--consume") }, "Go on …"),
+    h("button", { type: "button", onclick: () => ask(now.broadcast ? "Forbid broadcasting" : "Allow broadcasting",
+      "It counts for members that read from now on.", { broadcast: !now.broadcast },
+      now.broadcast ? "--no-broadcast" : "--broadcast") }, now.broadcast ? "No broadcasting …" : "Broadcasting …"),
+    h("label", {}, "Retries", retries),
+    h("button", { type: "button", onclick: () => ask("Change retries",
+      `A message that a member gives back comes ${retries.value} times at most; then it is a dead letter.`,
+      { retries: Number(retries.value) }, `--retries ${retries.value}`) }, "Set …")));
+}
+
 function sendAgain(place, topic, again) {
   const group = h("input", { maxlength: 120, placeholder: "every group of its topic" });
   const dialog = document.getElementById("dialog");

@@ -1,7 +1,7 @@
 // The pages. Each gets ctx: {main, params, signal, may(role), go(hash), every(seconds, work)}.
 import { get, stream } from "./api.js";
 import { h, replace } from "./dom.js";
-import { actions } from "./operating.js";
+import { actions, groupSettings, sending } from "./operating.js";
 import { confirm, failure, message, number, pages, path, rate, seconds, send, spark, table, time } from "./parts.js";
 
 const link = (hash, text) => h("a", { href: `#/${hash}` }, text);
@@ -90,11 +90,21 @@ function newTopic(go) {
   if (!dialog.open) dialog.showModal();
 }
 
+const PERMS = [["read-write", 6], ["read", 4], ["write", 2]];
+
 export async function topic({ main, params: [name], may, go, again }) {
   const found = await get(`/topics/${path(name)}`);
   const settings = found.settings[0];
   const queues = h("input", { type: "number", min: 1, max: 4096, value: settings?.write_queues ?? 4 });
+  const now = PERMS.find(([, bits]) => bits === settings?.perm)?.[0] ?? "read-write";
+  const perm = h("select", {}, PERMS.map(([one]) => h("option", one === now ? { selected: true } : {}, one)));
   const actions = may("admin") && found.kind === "user" ? h("div.row", {},
+    field("Clients may", perm),
+    h("button", { type: "button", onclick: () => confirm({
+      title: `Alter ${name}`, label: "Alter it", command: `dledger topic alter ${name} --perm ${perm.value}`,
+      text: `From now on clients may ${perm.value === "read-write" ? "read and write" : `${perm.value} only`}; other requests are refused.`,
+      work: () => send("PATCH", `/topics/${path(name)}`, { perm: perm.value }), then: again,
+    }) }, "Allow"),
     field("Queues to write", queues),
     h("button", { type: "button", onclick: () => confirm({
       title: `Alter ${name}`, label: "Alter it", command: `dledger topic alter ${name} -q ${queues.value}`,
@@ -116,6 +126,7 @@ export async function topic({ main, params: [name], may, go, again }) {
       ["end", (row) => number(row.end), true], ["messages", (row) => number(row.messages), true],
       ["written", (row) => h("span.mono", {}, time(row.written_ms))],
     ], found.queues, "It has no queue.")),
+    may("operator") && found.kind === "user" ? sending(name, again) : null,
     h("section.card", {}, h("h2", {}, "Groups that read it"),
       found.groups.length ? h("ul", {}, found.groups.map((group) => h("li", {}, link(`groups/${path(group)}`, group))))
         : h("p.quiet", {}, "None has read it yet.")),
@@ -186,7 +197,8 @@ export async function messages(ctx) {
   else replace(place, h("p.quiet", {}, "Name a topic."));
 }
 
-export function groups({ main }) {
+export function groups({ main, may, go }) {
+  const create = may("admin") ? h("button.main", { type: "button", onclick: () => newGroup(go) }, "New group") : null;
   return filtered(main, "Groups", async (values) => {
     const found = await get("/groups", { ...values, kind: "" });
     return { rows: found.groups, cursor: found.cursor };
@@ -197,7 +209,21 @@ export function groups({ main }) {
     ["behind", (row) => h(row.lag_seconds > 60 ? "span.warn" : "span", {}, seconds(row.lag_seconds)), true],
     ["topics", (row) => row.topics.join(" ")],
     ["dead letters", (row) => row.has_dead_letters ? link(`dead/${path(row.name)}`, "look") : "–"],
-  ], rows, "No group has read anything yet."));
+  ], rows, "No group has read anything yet."), ...[create].filter(Boolean));
+}
+
+function newGroup(go) {
+  const name = h("input", { required: true, maxlength: 120 }), dialog = document.getElementById("dialog");
+  replace(dialog, h("h2", {}, "New group"), h("form", { method: "dialog", onsubmit: (event) => {
+    event.preventDefault();
+    confirm({
+      title: "New group", label: "Create it", command: `dledger group create ${name.value}`,
+      text: `Makes ${name.value} before its first member comes. A group that exists stays as it is.`,
+      work: () => send("POST", "/groups", { name: name.value }), then: () => go(`groups/${path(name.value)}`),
+    });
+  } }, h("div.row", {}, field("Name", name), h("button.main", {}, "Next"),
+    h("button", { type: "button", onclick: () => dialog.close() }, "Leave it"))));
+  if (!dialog.open) dialog.showModal();
 }
 
 export async function group({ main, params: [name], may, again, go }) {
@@ -239,6 +265,7 @@ export async function group({ main, params: [name], may, again, go }) {
       ["client", (row) => h("span.mono", {}, row.client_id)], ["address", (row) => h("span.mono", {}, row.address)],
       ["language", (row) => row.language], ["note", (row) => row.is_shared ? h("span.bad", {}, "another connection has this id, too") : ""],
     ], found.members, "No member is connected.")),
+    may("admin") && found.settings.length ? groupSettings(name, found.settings[0], again) : null,
     may("operator") && topicsOf.length ? h("section.card", {}, h("h2", {}, "Go on elsewhere"),
       h("div.row", {}, field("Topic", chosen), field("At", to), field("Time", moment),
         h("button", { type: "button", onclick: dryRun }, "Show what would change")), place) : null,

@@ -228,9 +228,9 @@ async def test_a_topic_says_its_durability(
 ) -> None:
     async with serving(make_brokers, new_address()) as (brokers, mq):
         level, admin = cluster.Durability.MAJORITY_IN_MEMORY, mq.admin()
-        assert await admin.topic_durability("T") is None
+        assert (await admin.topic_settings("T")).durability is None
         await admin.alter_topic("T", durability=level)
-        assert await admin.topic_durability("T") is level
+        assert (await admin.topic_settings("T")).durability is level
         acknowledged = (await brokers.leader()).parts.appender.acknowledged
         before = acknowledged[level]
         config = cluster.ProducerConfig(durability=cluster.Durability.MAJORITY_ON_DISK)
