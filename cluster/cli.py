@@ -31,14 +31,14 @@ def main() -> None:
     if not __debug__:
         # Assertions guard the log against our own mistakes; running without them is not supported.
         sys.stderr.write(
-            "dledger: assertions are switched off (-O or PYTHONOPTIMIZE) and they protect your "
-            "messages; start Python without -O\n"
+            "dledger[assertions-off]: assertions are switched off (-O or PYTHONOPTIMIZE) and they "
+            "protect your messages; start Python without -O\n"
         )
         sys.exit(2)
     try:
         dledger(standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        _show(error)
         sys.exit(error.exit_code)
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
@@ -52,14 +52,29 @@ def main() -> None:
         _report(error)
 
 
+def _show(error: click.ClickException) -> None:
+    from cluster.commands.errors import USAGE, usage_text
+
+    if isinstance(error, click.UsageError) and error.exit_code == USAGE:
+        click.echo(usage_text(error), err=True)
+    else:
+        error.show()
+
+
 def _report(error: Exception) -> None:
-    from cluster.commands.errors import crash_report, exit_code_of, is_expected, sentence_of
+    from cluster.commands.errors import (
+        crash_report,
+        error_id,
+        exit_code_of,
+        is_expected,
+        sentence_of,
+    )
     from cluster.extras import missing_extra
 
     if isinstance(error, ImportError):
         error = missing_extra(error)
     if is_expected(error):
-        sys.stderr.write(f"dledger: {sentence_of(error)}\n")
+        sys.stderr.write(f"dledger[{error_id(error)}]: {sentence_of(error)}\n")
         sys.exit(getattr(error, "exit_code", exit_code_of(error)))
     sys.stderr.write(crash_report(error) + "\n")
     sys.exit(70)

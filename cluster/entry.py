@@ -17,6 +17,6 @@ def main() -> None:
         missing = missing_extra(error)
         if not isinstance(missing, MissingExtra):
             raise
-        sys.stderr.write(f"dledger: {missing}\n")
+        sys.stderr.write(f"dledger[missing-extra]: {missing}\n")
         sys.exit(USAGE)
     dledger()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 import json
 import sys
-from typing import Any, NoReturn
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any, NoReturn, get_type_hints
 
 import click
 
@@ -58,14 +60,35 @@ def _value(text: str) -> Any:
 def run(name: str, pairs: tuple[str, ...]) -> dict[str, Any]:
     """Run a benchmark. Raises CommandError for an option that it does not have."""
     module = importlib.import_module(f"cluster.bench.{name}")
+    options = parse(pairs)
+    _check_kinds(name, module, options)
     try:
-        return dict(module.run(parse(pairs))) | {"python": description()}
+        return dict(module.run(options)) | {"python": description()}
     except TypeError as error:
         if "unexpected keyword argument" not in str(error):
             raise
         raise CommandError(
             f"{error}; dledger bench {name} --help lists the options", USAGE
         ) from None
+
+
+def _check_kinds(name: str, module: ModuleType, options: Mapping[str, Any]) -> None:
+    """Raises CommandError for a text where the benchmark takes a number, or the other way round."""
+    for kind in vars(module).values():
+        if isinstance(kind, type) and kind.__name__.endswith("Options"):
+            for key, wanted in get_type_hints(kind).items():
+                value = options.get(key)
+                fits = _KINDS.get(wanted)
+                if value is not None and fits is not None and type(value) not in fits:
+                    raise CommandError(
+                        f"{key} is {value!r} and must be of the kind {wanted.__name__}; "
+                        f"dledger bench {name} --help lists the options",
+                        USAGE,
+                    )
+
+
+#: Kind of an option → kinds of values that it takes.
+_KINDS: Mapping[type, tuple[type, ...]] = {int: (int,), float: (int, float), bool: (bool,)}
 
 
 def passed(result: dict[str, Any]) -> bool:

@@ -220,8 +220,10 @@ async def connected(address: Reach | str | None) -> AsyncIterator[Client]:
             async with cluster.connect(reach.address, reach.config()) as client:
                 yield client
     except TopicNotFound as error:
-        what = error.happened.partition(BETWEEN)[0]
-        advice = "dledger topic list shows those that do"
+        what, _, given = error.happened.partition(BETWEEN)
+        advice = (
+            given if "dledger topic describe" in given else "dledger topic list shows those that do"
+        )
         raise CommandError(f"{what}; {advice}", NOT_THERE) from error
     except Unauthorized as error:
         if reach.account:

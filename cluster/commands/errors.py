@@ -1,16 +1,24 @@
-"""Exit codes, and how an error of any package becomes one sentence and one of them.
+"""Exit codes and ids, and how an error of any package becomes one sentence.
 
     0  done                                3  not there: no cluster, topic, node or file
     1  judged and failed: lost, damaged,   4  not done, try again: no leader, overloaded, refused
        below a floor; or certainly failed  5  outcome unknown: it may have happened
     2  usage or settings                  70  a bug of ours, with its traceback
 
-These numbers are an interface: scripts depend on them.
+These numbers are an interface: scripts depend on them. So is the id before the sentence, which
+stays when that is worded anew:
+
+    dledger[topic-not-found]: the topic x does not exist; dledger topic list shows those that do
+
+It is the class of the error (TopicNotFound), or stands for an error of the operating system
+(`SYSTEM_IDS`), or for the exit code of a command's own refusal (`CODE_IDS`).
 """
 
 from __future__ import annotations
 
 import errno
+import re
+import socket
 import traceback
 from typing import Any
 
@@ -43,6 +51,30 @@ _SYSTEM_ADVICE = {
     errno.ETIMEDOUT: "check the address, and whether something serves there",
     errno.EIO: "look at the disk, and restore the file from a replica or a backup",
 }
+#: Ids of errors of the operating system, by errno.
+SYSTEM_IDS = {
+    errno.ENOENT: "no-such-file",
+    errno.EEXIST: "file-exists",
+    errno.ENOTDIR: "no-folder",
+    errno.EISDIR: "is-a-folder",
+    errno.ENOTEMPTY: "folder-not-empty",
+    errno.EACCES: "permission-denied",
+    errno.EPERM: "permission-denied",
+    errno.EROFS: "read-only-disk",
+    errno.ENOSPC: "disk-full",
+    errno.EDQUOT: "disk-full",
+    errno.EMFILE: "too-many-open-files",
+    errno.EADDRINUSE: "port-taken",
+    errno.EADDRNOTAVAIL: "no-such-address",
+    errno.ECONNREFUSED: "not-connected",
+    errno.ETIMEDOUT: "not-connected",
+    errno.EIO: "disk-error",
+    socket.EAI_NONAME: "no-such-address",
+}
+#: Ids of errors that a command words itself, by exit code.
+CODE_IDS = {FAILED: "failed", USAGE: "usage", NOT_THERE: "not-there", RETRY: "not-now"}
+CODE_IDS |= {UNKNOWN: "outcome-unknown"}
+_WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _PACKAGES = {"commitlog", "dledger", "cluster", "chaos", "pipeline"}
 
 
@@ -55,7 +87,35 @@ class CommandError(click.ClickException):
 
     def show(self, file: Any = None) -> None:
         """Print the sentence to standard error, or to `file`."""
-        click.echo(f"dledger: {self.format_message()}", err=True, file=file)
+        click.echo(f"dledger[{error_id(self)}]: {self.format_message()}", err=True, file=file)
+
+
+def kebab(name: str) -> str:
+    """TopicNotFound → topic-not-found."""
+    return _WORD.sub("-", name).lower()
+
+
+def error_id(error: BaseException) -> str:
+    """Words joined with "-" by which a script, or a reader of docs, knows an error again."""
+    if isinstance(error, CommandError):
+        cause = error.__cause__
+        if cause is not None and is_expected(cause):
+            return error_id(cause)
+        return CODE_IDS.get(error.exit_code, "failed")
+    if type(error).__module__.partition(".")[0] in _PACKAGES:
+        return kebab(type(error).__name__)
+    if isinstance(error, OSError):
+        return SYSTEM_IDS.get(error.errno or 0, "system-error")
+    return kebab(type(error).__name__)
+
+
+def usage_text(error: click.UsageError) -> str:
+    """How the command is called, then the mistake and where it is explained."""
+    context = error.ctx
+    message = error.format_message().rstrip(".")
+    path = context.command_path if context else "dledger"
+    said = f"dledger[usage]: {with_advice(message, f'{path} --help explains it')}"
+    return f"{context.get_usage()}\n{said}" if context else said
 
 
 def exit_code_of(error: BaseException) -> int:

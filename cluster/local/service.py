@@ -22,6 +22,7 @@ from cluster.local import endings, supervisor
 from cluster.local.node_log import set_up_log, write_last_words
 from cluster.local.parent import when_parent_ends
 from commitlog.files.system import is_out_of_space
+from commitlog.usage import Arguments
 from dledger.runtime.loop import collect_seldom, loop_factory
 from dledger.runtime.owned import watch
 
@@ -42,7 +43,7 @@ class Service(Protocol):
 
 def parser(description: str, program: str | None = None) -> argparse.ArgumentParser:
     """Arguments that all server processes share. `program`: its name in the help."""
-    arguments = argparse.ArgumentParser(program, description=description)
+    arguments = Arguments(program, description=description)
     arguments.add_argument("--parent-fd", type=int, default=-1, help="end when this pipe closes")
     return arguments
 
@@ -76,15 +77,16 @@ def run(
         endings.ended("exit code 0", why)
         return 0
     except Exception as error:
-        from cluster.commands.errors import exit_code_of, is_expected
+        from cluster.commands.errors import error_id, exit_code_of, is_expected, sentence_of
 
-        expected, text = is_expected(error), str(error)
+        expected = is_expected(error)
+        text = sentence_of(error) if expected else str(error)
         if isinstance(error, OSError) and is_out_of_space(error):
             text = _full_disk(error)
         _log.error("stopped: %s", text, exc_info=None if expected else error)
         code = exit_code_of(error) if expected else 70
         endings.ended(f"exit code {code}", text, by="itself")
-        write_last_words(text)
+        write_last_words(f"dledger[{error_id(error)}]: {text}" if expected else text)
         return code
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import inspect
 from collections.abc import Iterator
 from types import ModuleType
@@ -23,6 +24,18 @@ it is certain that it did not happen. Made by `scripts/gen-conf` from the classe
 ## Exit codes
 
 """
+_IDS = """## Ids
+
+The last line on standard error of a command, a node or a name server begins with the error's id:
+
+```text
+dledger[topic-not-found]: the topic x does not exist; dledger topic list shows those that do
+```
+
+It stays when a sentence is worded anew, so scripts may look for it. It is the error's class as in
+the tables below (`TopicNotFound`: `topic-not-found`), as in the API, or stands for one of these:
+
+"""
 _MODULES: tuple[tuple[ModuleType, str], ...] = (
     (cluster.errors, "Errors of the client, and answers of brokers"),
     (dledger.errors, "Errors of the log"),
@@ -34,11 +47,21 @@ def errors_md() -> str:
     """The page."""
     exits = inspect.getdoc(command_errors) or ""
     block = exits.split("\n\n")[1]
-    parts = [f"{_HEAD}```text\n{inspect.cleandoc(block)}\n```\n"]
+    parts = [f"{_HEAD}```text\n{inspect.cleandoc(block)}\n```\n", _ids()]
     for module, title in _MODULES:
         heads = ("error", "repeat it?", "done?", "code", "meaning", "try")
         parts.append(f"## {title}\n\n`{module.__name__}`\n\n{table(heads, _rows(module))}")
     return "\n".join(parts)
+
+
+def _ids() -> str:
+    """The ids of errors that are in none of the tables."""
+    system: dict[str, list[str]] = {}
+    for number, name in command_errors.SYSTEM_IDS.items():
+        system.setdefault(name, []).append(errno.errorcode.get(number, "no such host"))
+    rows = [(code(name), ", ".join(numbers)) for name, numbers in system.items()]
+    rows += [(code(name), f"exit code {at}") for at, name in command_errors.CODE_IDS.items()]
+    return _IDS + table(("id", "stands for"), rows)
 
 
 def _rows(module: ModuleType) -> Iterator[tuple[str, ...]]:

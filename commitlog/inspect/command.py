@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from commitlog.advice import with_advice
 from commitlog.errors import StoreUsageError
 from commitlog.files.held_locks import is_locked
 from commitlog.files.system import OS_FILES, FileSystem
@@ -25,6 +26,7 @@ from commitlog.inspect.slot_compare import SlotCompare
 from commitlog.records import accel
 from commitlog.store.committed import committed_index
 from commitlog.store.reader import Finding, Item, StoreReader
+from commitlog.usage import Arguments
 
 WHOLE, DAMAGED, USAGE = 0, 1, 2
 #: A running process holds it, of a store's root and of a node's folder.
@@ -44,7 +46,7 @@ _SUMMARY_FIELDS = (
 
 def arguments_of() -> argparse.ArgumentParser:
     """The options of `dledger inspect`."""
-    parser = argparse.ArgumentParser(
+    parser = Arguments(
         prog="dledger inspect",
         description="Look at a store that nobody has open: what is in it, and is it whole. "
         "Never writes into it. Of a node that runs it says so: figures are of the moment.",
@@ -149,7 +151,8 @@ def main(
             # The reader of our output has gone; so have we.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return WHOLE
-        print(f"dledger inspect: {error}", file=sys.stderr)
+        kind = "no-store" if isinstance(error, StoreUsageError) else "unreadable"
+        print(f"dledger[{kind}]: {with_advice(str(error), 'check the path')}", file=sys.stderr)
         return USAGE
 
 

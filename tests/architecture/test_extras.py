@@ -120,7 +120,7 @@ def test_a_command_without_its_extra_says_what_to_install(
     done = _run(COMMAND.format(words=words), blocked)
     assert done.returncode == 2, done.stderr
     (line,) = done.stderr.splitlines()
-    assert line.startswith("dledger: ")
+    assert line.startswith("dledger[missing-extra]: ")
     assert line.endswith(f"pip install 'dledger[{extra}]'")
 
 
