@@ -111,6 +111,7 @@ def _clients(parts: BrokerComponents) -> dict[str, Any]:
         "client_ids_shared": parts.registry.watch.shared,
         "connections": len(parts.server.connections),
         "closed_ports": dict(parts.server.closed_ports),
+        "closed_relay_ports": dict(parts.server.closed_relay_ports),
         "forward_links": len(parts.links),
         "long_polls": parts.polls.count,
     }

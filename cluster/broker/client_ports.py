@@ -11,6 +11,8 @@ Another program can have a port of a node that takes part already: between bound
 the node opens again on a state that its leader sent. Its vote and its copy of the log are worth
 more than its port, so it goes on, says so (log, `dledger_client_ports_closed`, /readyz), hands over
 what it leads, and tries again after PAUSE_SECONDS, twice as much each time up to PAUSE_SECONDS_MAX.
+A relay port that another program has costs less: clients reach the node itself. So it may lead, is
+ready, and name servers are told of the relay when it is open.
 """
 
 from __future__ import annotations
@@ -44,6 +46,7 @@ class _Port:
     port: int
     made: Callable[[], asyncio.Protocol]
     bound: socket.socket | None
+    relays: bool
 
     @property
     def address(self) -> str:
@@ -70,10 +73,16 @@ class ClientPorts:
         owned: Owned,
         *,
         hand_over: Callable[[], None],
+        relay_changed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`hand_over`: has another node lead, since no client reaches this one."""
+        """Two things are told.
+
+        Args:
+            hand_over: has another node lead, since no client reaches this one.
+            relay_changed: a relay port that was closed is open, or the other way round.
+        """
         self._server, self._leadership, self._owned = server, leadership, owned
-        self._hand_over = hand_over
+        self._hand_over, self._relay_changed = hand_over, relay_changed
         self._ports: list[_Port] = []
         self._task: asyncio.Task[None] | None = None
         self._pause = PAUSE_SECONDS
@@ -94,7 +103,9 @@ class ClientPorts:
             if bound is not None:
                 bound.close()
             raise
-        self._ports.append(_Port(host, port, made, bound))
+        self._ports.append(_Port(host, port, made, bound, relays))
+        if relays and bound is None:
+            self._server.closed_relay_ports[self._ports[-1].address] = "another program has it"
 
     async def start(self, *, comes_back: bool) -> None:
         """Open them now, or later where the node `comes_back`. Raises OSError."""
@@ -116,13 +127,14 @@ class ClientPorts:
             if port.bound is not None:
                 port.bound.close()
         self._server.closed_ports.clear()
+        self._server.closed_relay_ports.clear()
 
     def _look(self) -> None:
         if self._leadership.serving is Serving.WAITING:
             return
         if self._again is None:
             self._open_soon()
-        elif self._leadership.leads:
+        elif self._leadership.leads and self._server.closed_ports:
             self._hand_over()
 
     def _open_soon(self) -> None:
@@ -139,7 +151,7 @@ class ClientPorts:
         if self._ports:
             self._again = self._owned.call_later(self._pause, self._try_again)
             self._pause = min(2 * self._pause, PAUSE_SECONDS_MAX)
-            if self._leadership.leads:
+            if self._leadership.leads and self._server.closed_ports:
                 self._hand_over()
 
     def _try_again(self) -> None:
@@ -152,11 +164,19 @@ class ClientPorts:
             port.bound = bind(port.host, port.port)
         await self._server.start(port.bound, port.made)
         self._ports.remove(port)
-        if self._server.closed_ports.pop(port.address, None) is not None:
+        if self._closed(port).pop(port.address, None) is not None:
             _log.info("%s is open now", port.address)
+            if port.relays:
+                self._relay_changed()
+
+    def _closed(self, port: _Port) -> dict[str, str]:
+        return self._server.closed_relay_ports if port.relays else self._server.closed_ports
 
     def _stays_closed(self, port: _Port, error: OSError) -> None:
-        self._server.closed_ports[port.address] = str(error)
+        is_news = port.address not in self._closed(port)
+        self._closed(port)[port.address] = str(error)
+        if port.relays and is_news:
+            self._relay_changed()
         self._complaints.say(
             "closed",
             "no client reaches %s: %s; this node keeps its vote and tries again: end the other "

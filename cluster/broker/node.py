@@ -145,6 +145,7 @@ class BrokerNode:
             parts.leadership,
             self._owned,
             hand_over=lambda: parts.log.transfer(None, _ignored),
+            relay_changed=lambda: parts.registrar.announce(),
         )
         stack.push_async_callback(ports.close)
         ports.add(client_host, client_port, bound)

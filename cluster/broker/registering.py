@@ -6,6 +6,7 @@ from cluster.broker.admin import Admin
 from cluster.broker.consume import Consume
 from cluster.broker.kernel.environment import BrokerEnvironment
 from cluster.broker.kernel.events.leadership import Leadership
+from cluster.broker.kernel.net.server import ClientServer
 from cluster.broker.kernel.write.replica_log import ReplicaLog
 from cluster.broker.living import LivingFollowers
 from cluster.broker.notified_groups import NotifiedGroups
@@ -23,6 +24,7 @@ def registering(
     leadership: Leadership,
     consume: Consume,
     admin: Admin,
+    server: ClientServer,
 ) -> tuple[LivingFollowers, NotifiedGroups, Registrar]:
     """The part that tells name servers, and two that look for news."""
     config, owned, advertised = environment.config, environment.owned, environment.advertised
@@ -36,6 +38,11 @@ def registering(
         is_asked=lambda: registrar.is_asked_for_groups,
     )
     relay = Host(advertised.ip, config.relay_port) if config.relay_port else None
+
+    def open_relay() -> str | None:
+        """None while another program has the port: name servers would send clients to that one."""
+        return str(relay) if relay and config.peers and not server.closed_relay_ports else None
+
     registrar = Registrar(
         config,
         str(advertised),
@@ -43,7 +50,7 @@ def registering(
         current=admin.registered,
         living=living,
         notified=notified,
-        relay=str(relay) if relay and config.peers else None,
+        relay=open_relay,
         version=lambda: (state.topics.version.counter, state.topics.version.timestamp),
         now_ms=environment.clock.time_ms,
     )

@@ -69,7 +69,7 @@ class Registrar:
         now_ms: Callable[[], int],
         living: Callable[[], Sequence[str]] = tuple,
         notified: Callable[[], str] = str,
-        relay: str | None = None,
+        relay: Callable[[], str | None] = lambda: None,
         used: Callable[[], float] = time.thread_time,
     ) -> None:
         """The tasks begin with `start`.
@@ -78,7 +78,7 @@ class Registrar:
             living: node ids of the followers that this leader hears.
             notified: members of groups, as a registration has them (notified_groups.py). Sent only
                 if every name server asks for it.
-            relay: host:port on which this node passes sends on; None: it has no such port.
+            relay: host:port on which this node passes sends on; None: it has no such port now.
             used: processor seconds of this thread so far.
         """
         self._living, self._notified, self._relay = living, notified, relay
@@ -211,7 +211,7 @@ class Registrar:
             self.announce_topics()
 
     def _frame(self, current: Registered, opaque: int, *, groups: bool = False) -> Frame:
-        config = self._config
+        config, relay = self._config, self._relay()
         counter, timestamp = self._version()
         header = RegisterBrokerRequest(
             broker_name=config.broker_name,
@@ -221,11 +221,11 @@ class Registrar:
             heartbeat_timeout_millis=int(config.registration_seconds * 4000),
             term=current.term,
             leader_addr=current.leader,
-            relay_addr=None if config.advertised_relay else self._relay,
+            relay_addr=None if config.advertised_relay else relay,
             advertised_relay=config.advertised_relay,
             node_id=config.node_id,
-            serves_notify=self._relay is not None or None,
-            serves_rest=self._relay is not None or None,
+            serves_notify=relay is not None or None,
+            serves_rest=relay is not None or None,
             living_nodes=",".join(self._living()) if current.broker_id == LEADER_ID else None,
             notified_groups=self._notified() if groups and current.broker_id == LEADER_ID else None,
         )

@@ -245,7 +245,7 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
         router.add(admin.audit.audited(feature.handlers))
     router.denied.append(admin.audit.denied)
     living, notified, registrar = registering(
-        environment, log, state, registry, leadership, consume, admin
+        environment, log, state, registry, leadership, consume, admin, server
     )
     reactions = Reactions(
         config,

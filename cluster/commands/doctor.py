@@ -18,6 +18,7 @@ from cluster.commands.output import emit, emit_lines, format_option
 from cluster.health.alerts import CRITICAL, WARNING, alert, alert_text, alerts
 from cluster.health.machine import look, machine_alerts
 from cluster.health.members import reports
+from cluster.health.ports import with_programs
 from cluster.local import profile
 
 Alert = dict[str, str]
@@ -52,7 +53,9 @@ async def cluster_alerts(address: Reach) -> list[Alert]:
     """The alerts of a cluster; one that cannot be reached is an alert, and no error."""
     try:
         async with connected(address) as client:
-            return list(alerts(*await reports(client.admin())))
+            replicas, members = await reports(client.admin())
+            addresses = {str(row["node"]): str(row["address"]) for row in replicas}
+            return with_programs(alerts(replicas, members), addresses)
     except CommandError as error:
         what, _, attempt = error.message.partition("; ")
         said = attempt or "dledger status shows which nodes run, dledger up starts them"

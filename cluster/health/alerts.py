@@ -15,6 +15,8 @@ LAG_ENTRIES_MAX = 10_000
 """A replica that is further behind its leader is an alert, as in /readyz."""
 DISK_USED_MAX = 0.85
 """From here on a disk is an alert; brokers refuse messages above their own water mark."""
+HEARD_SECONDS = 5.0
+"""A node that answered its leader within this time runs."""
 HEALTHY_DISKS = ("good", "")
 
 Row = Mapping[str, Any]
@@ -57,16 +59,36 @@ def alerts(replicas: Sequence[Row], members: Mapping[str, Row]) -> Iterator[dict
                 f"{group} has no leader as soon as one more node fails",
                 "bring the missing nodes back (dledger member list says which)",
             )
+        heard = heard_by_leader(members.get(group, {}))
         for row in _of(group, replicas):
-            yield from _of_replica(row, leader)
+            yield from _of_replica(row, leader, is_heard=str(row["node"]) in heard)
 
 
 def _of(group: str, replicas: Iterable[Row]) -> list[Row]:
     return [row for row in replicas if row["group"] == group]
 
 
-def _of_replica(row: Row, leader: Row | None) -> Iterator[dict[str, str]]:
+def heard_by_leader(members: Row) -> set[str]:
+    """The nodes that have answered their leader just now."""
+    return {
+        str(row["node"])
+        for row in members.get("members", ())
+        if row.get("silent_seconds") is not None and row["silent_seconds"] < HEARD_SECONDS
+    }
+
+
+def _of_replica(row: Row, leader: Row | None, *, is_heard: bool) -> Iterator[dict[str, str]]:
     node = str(row["node"])
+    if not row["up"] and is_heard:
+        yield alert(
+            CRITICAL,
+            "client-port",
+            node,
+            f"{node} takes part in its group, and no client reaches it at {row['address']}",
+            "end the program that has its port (ss -ltnp says which), or open the way there; "
+            "it opens the port by itself",
+        )
+        return
     if not row["up"]:
         yield alert(
             CRITICAL,

@@ -111,7 +111,7 @@ RAFT = (
         "dledger_client_ports_closed",
         GAUGE,
         "Client and relay ports that another program has; they are tried again.",
-        lambda status: float(len(status["closed_ports"])),
+        lambda status: float(len(status["closed_ports"]) + len(status["closed_relay_ports"])),
     ),
     Metric(
         "dledger_mistakes_total",

@@ -49,11 +49,11 @@ async def test_certificates_that_cannot_be_used_stop_the_start_of_a_node_that_co
 
 
 @contextmanager
-def another_program(host: str) -> Iterator[socket.socket]:
-    """Has bound the client port of that host, and does not listen yet."""
+def another_program(host: str, port: int = CLIENT_PORT) -> Iterator[socket.socket]:
+    """Has bound the client port, or another port, of that host, and does not listen yet."""
     with socket.socket() as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        other.bind((host, CLIENT_PORT))
+        other.bind((host, port))
         yield other
 
 

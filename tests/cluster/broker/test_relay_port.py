@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from cluster.broker.admin.readiness import not_ready
+from cluster.broker.client_ports import ClientPorts
 from cluster.broker.node import BrokerNode
 from cluster.nameserver.server import NameServer
 from cluster.protocol.codes import RequestCode, ResponseCode
@@ -16,6 +21,7 @@ from tests.cluster.protocol.test_raw_sends import java
 from .access_world import ACCOUNTS, SETTINGS, TOPIC, Ask, Signing, new_topic, send
 from .conftest import MakeBrokers
 from .harness import until
+from .test_client_ports import another_program, listens_before_it_opens
 
 RELAY_PORT = 10915
 RELAY = "~1@broker-a"
@@ -60,6 +66,48 @@ async def test_routes_follow_who_lives_and_relays_take_sends(
             (other,) = [one for one in followers if one != relay_of(relay)]
             await until(lambda: shown(server)[RELAY] == other, "the living follower is the relay")
             assert shown(server)["broker-a"] == leader.address
+
+
+async def test_a_relay_port_that_another_program_has_is_told_to_nobody(
+    make_brokers: MakeBrokers, new_address: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node is ready and may lead; name servers hear of its relay when the port is free."""
+    async with NameServer(new_address(), 9876, warm_up_seconds=0.0) as server:
+        settings = {"name_servers": (server.address,), "relay_port": RELAY_PORT}
+        async with make_brokers(3, **settings) as brokers:
+            leader = await brokers.leader()
+            assert (await (await brokers.client(leader)).send()).code == 0
+            first, second = (node for node in brokers.running() if node is not leader)
+            number, other = brokers.nodes.index(first), brokers.nodes.index(second)
+            await brokers.stop_node(number)
+            with another_program(brokers.hosts[number], RELAY_PORT) as program:
+                listens_before_it_opens(program, monkeypatch)
+                stays_closed, tries = ClientPorts._stays_closed, list[str]()
+
+                def counted(ports: ClientPorts, port: Any, error: OSError) -> None:
+                    tries.append(port.address)
+                    stays_closed(ports, port, error)
+
+                monkeypatch.setattr(ClientPorts, "_stays_closed", counted)
+                node = await brokers.start_node(number)
+                await until(lambda: node.status()["closed_relay_ports"], "its relay port is closed")
+                await until(
+                    lambda: not_ready(node.status(), lag_max=10, has_name_servers=True) == "",
+                    "the node is ready",
+                )
+                await brokers.stop_node(other)
+                await until(lambda: RELAY not in shown(server), "no relay is told of")
+                leader.parts.log.transfer(node.config.node_id, lambda _: None)
+                await until(lambda: brokers.find_leader() is node, "it leads")
+                seen = len(tries)
+                await until(lambda: len(tries) > seen + 1, "it tried its port again, twice")
+                assert brokers.find_leader() is node
+                node.parts.log.transfer(leader.config.node_id, lambda _: None)
+                await until(lambda: brokers.find_leader() is leader, "the former leader leads")
+                await until(lambda: shown(server).get("broker-a") == leader.address, "it is told")
+                assert RELAY not in shown(server)
+            await until(lambda: shown(server).get(RELAY) == relay_of(node), "its relay is told of")
+            assert node.status()["closed_relay_ports"] == {}
 
 
 async def test_tools_that_add_up_find_nothing_on_a_relay(make_brokers: MakeBrokers) -> None:

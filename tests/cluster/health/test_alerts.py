@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from typing import Any
 
-from cluster.health.alerts import CRITICAL, LAG_ENTRIES_MAX, WARNING, alerts, leader_of
+from cluster.health.alerts import (
+    CRITICAL,
+    LAG_ENTRIES_MAX,
+    WARNING,
+    alert,
+    alerts,
+    leader_of,
+)
+from cluster.health.ports import with_programs
 
 WELL = {"broker-a": {"may_fail_now": 1}}
 
@@ -61,3 +71,26 @@ def test_of_two_leaders_the_one_of_the_higher_term_counts() -> None:
     leader = leader_of("broker-a", rows)
     assert leader is not None
     assert leader["node"] == "n1"
+
+
+def test_node_that_its_leader_hears_runs_and_no_client_reaches_it() -> None:
+    down = three(up=False, role="unreachable")
+    rows = [{"node": "n1", "silent_seconds": 0.1}, {"node": "n2", "silent_seconds": 0.2}]
+    members = {"broker-a": {"may_fail_now": 1, "members": rows}}
+    assert found(down, members) == [(CRITICAL, "client-port", "n2")]
+    rows[1]["silent_seconds"] = 60.0
+    assert found(down, members) == [(CRITICAL, "node-down", "n2")]
+    rows[1]["silent_seconds"] = None
+    assert found(down, members) == [(CRITICAL, "node-down", "n2")]
+
+
+def test_program_at_a_port_of_a_node_that_is_not_reached_is_named(free_address: str) -> None:
+    down = alert(CRITICAL, "node-down", "n2", "n2 does not answer", "start it")
+    with socket.create_server((free_address, 10911)):
+        (told,) = with_programs([down], {"n2": f"{free_address}:10911"})
+        assert f"(process {os.getpid()}) listens" in told["message"]
+        assert with_programs([down], {"n2": f"{free_address}:10912"}) == [down]
+        assert with_programs([down], {"n2": "192.0.2.1:10911"}) == [down]
+        other = {**down, "id": "disk"}
+        assert with_programs([other], {"n2": f"{free_address}:10911"}) == [other]
+    assert with_programs([down], {"n2": f"{free_address}:10911"}) == [down]

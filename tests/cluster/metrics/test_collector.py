@@ -50,6 +50,7 @@ STATUS = {
     "forwarded_bytes": 23,
     "signatures_refused": 3,
     "closed_ports": {"10.0.0.1:10911": "Address already in use"},
+    "closed_relay_ports": {},
     "mistakes": 0,
     "quota_refusals": {"payments": 3},
     "records_passed_over": 0,

@@ -57,7 +57,8 @@ def _taken(host: str, port: int, error: OSError) -> OSError:
 class ClientServer:
     """Owner of all client connections. `left(connection)` is told when one has closed.
 
-    `relayed`: sends that came to the relay port. `closed_ports`: address → why it is not open yet.
+    `relayed`: sends that came to the relay port. `closed_ports`, `closed_relay_ports`:
+    address → why it is not open yet.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class ClientServer:
         self.connections: set[ClientConnection] = set()
         self.refused = self.relayed = 0
         self.closed_ports: dict[str, str] = {}
+        self.closed_relay_ports: dict[str, str] = {}
         self.partial_frames = PartialFrames(now=owned.time)
         self.neighbours = Neighbours()
         self.complaints = Complaints(_log, owned.time)
