@@ -281,8 +281,9 @@ ACCESS = (
         (
             Patch(
                 "cluster.broker.kernel.net.router",
-                "self._callers.judge(call.caller, call.frame, self._leadership.leading_since)",
-                "pass",
+                "self._callers.judged(call.caller, call.frame, "
+                "self._leadership.leading_since, serve)",
+                "serve()",
             ),
         ),
         tests=(f"{_SEALS}test_a_seal_is_good_in_no_later_leadership",),

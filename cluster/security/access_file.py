@@ -201,15 +201,22 @@ class Access:
         except QuotaExceeded as error:
             raise QueueFull(str(error)) from None
 
-    def take_send(self, caller: Caller, messages: Callable[[], int], size: int) -> None:
-        """Count a send to its account's quota. Raises QueueFull."""
+    def check_send(self, caller: Caller) -> bool:
+        """Has its account a quota, to which it is to be counted? Raises QueueFull."""
         account = caller.account
         if account is None or account.quota is None:
-            return
+            return False
         try:
-            self.quotas.take_send(account.access_key, account.quota, messages(), size)
+            self.quotas.check_send(account.access_key, account.quota)
         except QuotaExceeded as error:
             raise QueueFull(str(error)) from None
+        return True
+
+    def count_send(self, caller: Caller, messages: int, size: int) -> None:
+        """Count a send that was checked, and was taken, to its account's quota."""
+        account = caller.account
+        if account is not None and account.quota is not None:
+            self.quotas.count_send(account.access_key, account.quota, messages, size)
 
     def _admit(
         self, caller: Caller, host: str | None, frame: Frame, peer: str | None = None

@@ -132,8 +132,8 @@ def test_a_command_of_another_distribution_says_what_to_install(command: str, ex
     done = _run(NO_PLUG_INS + COMMAND.format(words=f"{command!r}, '--help'"), ())
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        f"dledger: the command {command} is not installed, and dledger was installed without the "
-        f"extra {extra}; pip install 'dledger[{extra}]'\n"
+        f"dledger[missing-extra]: the command {command} is not installed, and dledger was "
+        f"installed without the extra {extra}; pip install 'dledger[{extra}]'\n"
     )
 
 

@@ -105,6 +105,11 @@ class SendPath:
         """How many sends were refused, of all kinds."""
         return self.context.refused
 
+    @property
+    def taken(self) -> int:
+        """How many messages were taken into the log, of all kinds."""
+        return self.context.messages
+
     def refuse(self, client: SendClient, request: SendRequest, error: Exception) -> None:
         """Tell the sender about an error."""
         self.context.refuse(client, request, error)

@@ -6,7 +6,8 @@ maxConnections: 10    at one node, from the first signed request of each on
 
 A bucket holds the allowance of one second. A send is taken while there is one in it, whatever its
 size, and what it takes too much is made up for by the time that follows, so a message that is
-larger than the allowance of a second goes through, too. What is refused takes nothing.
+larger than the allowance of a second goes through, too. A send pays when it is taken into the log:
+what is refused takes nothing, and what waits for its topic or for a leader pays once.
 """
 
 from __future__ import annotations
@@ -105,14 +106,16 @@ class Quotas:
         self._uses: dict[str, _Use] = {}
         self.refused: dict[str, int] = {}
 
-    def take_send(self, key: str, quota: Quota, messages: int, size: int) -> None:
-        """Count a send with so many messages and bytes. Raises QuotaExceeded."""
+    def check_send(self, key: str, quota: Quota) -> None:
+        """Raises QuotaExceeded while a bucket is empty; counts no send."""
         now, buckets = self._now(), self._use(key, quota).buckets
-        amounts = (messages, size)
         for bucket, what in zip(buckets, ("messages", "bytes"), strict=True):
             if bucket is not None and bucket.fill(now) < 1:
                 self._refuse(key, f"{bucket.per_second} {what} a second are its quota")
-        for bucket, amount in zip(buckets, amounts, strict=True):
+
+    def count_send(self, key: str, quota: Quota, messages: int, size: int) -> None:
+        """Count a send with so many messages and bytes, which was checked before."""
+        for bucket, amount in zip(self._use(key, quota).buckets, (messages, size), strict=True):
             if bucket is not None:
                 bucket.left -= amount
 

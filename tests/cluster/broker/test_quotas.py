@@ -6,10 +6,13 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import cluster
 from cluster.broker.admin_state import snapshot
 from cluster.client import ClientConfig
 from cluster.client.config import Account
+from cluster.core.access.quota import Quota
 from cluster.core.feature_level import LEVEL
 from cluster.protocol.codes import RequestCode as Code
 from cluster.protocol.frames import Frame
@@ -98,6 +101,45 @@ async def test_a_quota_changes_on_open_connections(make_brokers: MakeBrokers) ->
             assert found == wanted, quota
         assert leader.parts.access.quotas._uses == {}
         assert leader.parts.state.level.value == 2
+
+
+async def test_a_send_pays_once_when_it_waits_and_nothing_when_it_is_refused(
+    make_brokers: MakeBrokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with make_brokers(**SETTINGS) as brokers:
+        client = await begin(brokers, maxMessages=1_000, defaultTopicPerm="PUB")
+        quotas = (await brokers.leader()).parts.access.quotas
+        paid: list[int] = []
+        count = quotas.count_send
+
+        def counted(key: str, quota: Quota, messages: int, size: int) -> None:
+            paid.append(messages)
+            count(key, quota, messages, size)
+
+        monkeypatch.setattr(quotas, "count_send", counted)
+        late = await asked(client, 310, send("made-by-its-first-send"), "a-writer")
+        assert (late.code, paid) == (0, [1]), "it waited for its topic, and paid once"
+        refused = await asked(client, 310, send("orders", e=99), "a-writer")
+        assert refused.code not in (0, BUSY), refused.remark
+        assert paid == [1]
+        assert (await asked(client, 310, send("orders", o=1), "a-writer")).code == 0
+        assert paid == [1, 1]
+
+
+async def test_an_administrator_gets_in_beyond_its_quota_of_connections(
+    make_brokers: MakeBrokers,
+) -> None:
+    async with make_brokers(**SETTINGS) as brokers:
+        first = await begin(brokers)
+        alter = change(alter=[{"accessKey": "the-chief", "maxConnections": 1}])
+        assert (await asked(first, Code.CHANGE_ACCOUNTS, alter, "the-chief")).code == 0
+        assert (await asked(first, 310, send("orders"), "the-chief")).code == 0
+        second = await brokers.client(await brokers.leader())
+        refused = await asked(second, 310, send("orders", o=1), "the-chief")
+        assert refused.code == BUSY, "its other requests keep to the quota"
+        more = change(alter=[{"accessKey": "the-chief", "maxConnections": 2}])
+        assert (await asked(second, Code.CHANGE_ACCOUNTS, more, "the-chief")).code == 0
+        assert (await asked(second, 310, send("orders", o=2), "the-chief")).code == 0
 
 
 async def test_connections_beyond_the_quota_are_served_when_others_close(

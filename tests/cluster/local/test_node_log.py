@@ -138,9 +138,11 @@ def test_the_last_line_of_a_failed_start_has_the_format_of_the_log() -> None:
 
     events = [json.loads(line) for line in told(DLEDGER_LOG_FORMAT="json")]
     assert events[-1]["level"] == "CRITICAL"
-    assert events[-1]["message"] == "[Errno 98] a port is taken\\n{no line}"
+    said = "dledger[port-taken]: a port is taken"
+    advice = "; end what has the port, or take another one"
+    assert events[-1]["message"] == f"{said}\\n{{no line}}{advice}"
     assert message_of(json.dumps(events[-1])) == events[-1]["message"]
-    assert told()[-2:] == ["[Errno 98] a port is taken", "{no line}"], "as it was"
+    assert told()[-2:] == [said, f"{{no line}}{advice}"], "as it was"
     for line in ("{no line}", "[1]", "7", "a sentence"):
         assert message_of(line) == line
 

@@ -8,8 +8,11 @@ what waited           looked at again, when it is served or passed on
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from cluster.broker.kernel.net.connection import ClientConnection
+from cluster.broker.kernel.net.requests import Route
+from cluster.core.access.needs import ADMIN
 from cluster.core.access.rules import Caller
 from cluster.errors import Unauthorized
 from cluster.protocol.codes import RequestCode
@@ -22,15 +25,24 @@ from cluster.security.access_file import Access
 class Callers:
     """One per router."""
 
-    def __init__(self, access: Access) -> None:
-        self._access = access
+    def __init__(
+        self,
+        access: Access,
+        taken: Callable[[], int],
+        route_of: Callable[[int], Route[Any] | None],
+    ) -> None:
+        """`taken`: how many messages were taken into the log. `route_of`: of a request code."""
+        self._access, self._taken, self._route_of = access, taken, route_of
 
     def caller(self, connection: ClientConnection, frame: Frame, *, passed_on: bool) -> Caller:
         """The caller. `passed_on`: the leader will look, too. Raises as `Access.caller`."""
         peer = connection.forwarded_by
         if peer is None:
             found = self._access.caller(connection.address, frame, passed_on=passed_on)
-            self._access.take_connection(found, connection)
+            # An administrator gets in beyond the quota of connections, to change it.
+            route = self._route_of(frame.code)
+            if route is None or route.needs is not ADMIN or not found.is_admin:
+                self._access.take_connection(found, connection)
             return found
         access, address = self._access, connection.address
         return _as_asked(frame, lambda asked: access.caller_at_leader(address, asked, peer))
@@ -49,14 +61,20 @@ class Callers:
             return self.again(connection, asked)
         return self.caller(connection, asked, passed_on=False)
 
-    def judge(self, caller: Caller, frame: Frame, since: float) -> None:
-        """Look at its age and its account's quota, before it is served by the leader since `since`.
+    def judged(self, caller: Caller, frame: Frame, since: float, serve: Callable[[], None]) -> None:
+        """Look at its age and its account's quota, and serve it: this node leads since `since`.
 
+        A send pays when it was taken: not when it is refused, or waits, since it comes again then.
         Raises SealStale, QueueFull.
         """
         self._access.judge_age(frame, since)
-        if frame.code in SEND_CODES:
-            self._access.take_send(caller, lambda: message_count(frame), len(frame.body))
+        if frame.code not in SEND_CODES or not self._access.check_send(caller):
+            serve()
+            return
+        before = self._taken()
+        serve()
+        if self._taken() != before:
+            self._access.count_send(caller, message_count(frame), len(frame.body))
 
     def is_too_late(self, connection: ClientConnection) -> bool:
         """Accounts came into the log behind its beginning, and its sends carry no signature.

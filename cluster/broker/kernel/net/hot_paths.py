@@ -20,6 +20,11 @@ class Sends(Protocol):
         """How many were refused."""
         ...
 
+    @property
+    def taken(self) -> int:
+        """How many messages were taken into the log."""
+        ...
+
     def handle(self, client: ClientConnection, requests: Sequence[SendRequest], /) -> None:
         """Serve sends of one client, in their order."""
         ...

@@ -73,7 +73,8 @@ class Router:
         self._reads, self._calls, self.owned = reads, calls, owned
         self._leader_address, self.access = leader_address, access
         self.routes: dict[int, Route[Any]] = {}
-        self._refuse_sends, self._callers = refuse_sends, Callers(access)
+        self._refuse_sends = refuse_sends
+        self._callers = Callers(access, lambda: self._produce.taken, lambda c: self.routes.get(c))
         self._accounts_known = AccountsKnown(reads, leadership, access, owned)
         self._doubts = Doubts(
             self,
@@ -343,8 +344,7 @@ class Router:
 
     def _lead(self, call: Call, serve: Callable[[], None]) -> None:
         """Serve a request that only a leader may serve. Raises SealStale, QueueFull."""
-        self._callers.judge(call.caller, call.frame, self._leadership.leading_since)
-        serve()
+        self._callers.judged(call.caller, call.frame, self._leadership.leading_since, serve)
 
     def _forward(self, connection: ClientConnection, frame: Frame) -> None:
         if connection.forwarded_by is not None:
