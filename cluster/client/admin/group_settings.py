@@ -67,7 +67,7 @@ async def bean_of(instance: ClientInstance, broker: str, group: str) -> dict[str
 
 
 def settings_of(bean: Mapping[str, Any]) -> GroupSettings:
-    """Of a bean; RocketMQ's defaults for fields that are missing."""
+    """Settings of a bean, with RocketMQ's defaults for fields that are missing."""
     return GroupSettings(
         bool(bean.get("consumeEnable", True)),
         bool(bean.get("consumeBroadcastEnable", True)),
