@@ -62,6 +62,8 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     pages = [*beside, *(in_repository(file.src_uri) for file in files.documentation_pages())]
     downloads = {path for page in pages for path in linked_files(page) if (ROOT / path).is_file()}
     for path in [*beside, *sorted(downloads)]:
+        if in_site(path) in files.src_uris:  # what lies in docs/ is there already
+            continue
         files.append(File.generated(config, in_site(path), abs_src_path=str(ROOT / path)))
     return files
 
