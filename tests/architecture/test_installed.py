@@ -192,3 +192,16 @@ def test_spark_has_what_the_pipeline_needs(wheels: Path, tmp_path: Path) -> None
         "from pipeline.requirements import check_packages; check_packages()\n"
         "import pipeline.rawlog.source, pipeline.source.source, pyspark_dledger",
     )
+
+
+@pytest.mark.skipif(UV is None, reason="pip makes no archive of sources")
+@pytest.mark.parametrize("folder", [folder for folder, _ in WHEELS.values() if folder != "."])
+def test_an_archive_of_sources_that_no_wheel_could_be_built_from_is_refused(
+    tmp_path: Path, folder: str
+) -> None:
+    """It would have neither the packages' folder nor the hook, and `uv build` would publish it."""
+    command = (str(UV), "build", "--sdist", "--out-dir", str(tmp_path), str(ROOT / folder))
+    done = subprocess.run(command, capture_output=True, text=True, timeout=limit(600))
+    assert done.returncode != 0
+    assert f"uv build --wheel {folder}" in done.stderr
+    assert not list(tmp_path.glob("*.tar.gz"))
