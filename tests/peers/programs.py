@@ -55,8 +55,12 @@ class Program:
                     "JAVA_TOOL_OPTIONS": f"-Duser.home={folder}",
                 },
             )
-        self.process = psutil.Process(self._process.pid)
-        self._answer("start")
+        try:
+            self.process = psutil.Process(self._process.pid)
+            self._answer("start")
+        except BaseException:  # also an interrupt: no caller has it yet, to end it
+            self.close()
+            raise
 
     def ask(self, *words: object) -> dict[str, Any]:
         """Give one order. Raises LoadFailed when it fails or takes too long."""

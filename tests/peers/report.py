@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from tests.peers.bars import CONSUME, IDLE, SEND, START, Judged, Key, cells, judged
+from cluster.commands.errors import CommandError
+from tests.peers import bars
+from tests.peers.bars import BROKEN, CONSUME, IDLE, SEND, START, Judged, Key, cells, judged
 
 BEGIN = "<!-- scripts/bench messages: begin -->"
 END = "<!-- scripts/bench messages: end -->"
+NOT_RECORDED = "not recorded"
 LIMITS = {
     "append_p50_ms": "append 4 KiB + fdatasync, p50 ms",
     "append_p99_ms": "the same, p99 ms",
@@ -29,7 +31,7 @@ COLOURS = {True: "#2f6f9f", False: "#9aa5ae"}  # ours, another
 
 def limits_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, float, float]]:
     """Of each physical limit: the smallest, the median, the largest of the run's turns."""
-    found = [row for row in rows if row["kind"] == "limits"]
+    found = [row for row in rows if row["kind"] == bars.LIMITS]
     return {
         name: (min(some), statistics.median(some), max(some))
         for name in LIMITS
@@ -38,24 +40,48 @@ def limits_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, float
 
 
 def judgement(rows: Sequence[Mapping[str, Any]]) -> list[Judged]:
-    """The bars of a run."""
-    measured = [row for row in rows if row["kind"] != "limits"]
-    return judged(measured, {name: some[1] for name, some in limits_of(rows).items()})
+    """The bars of a run; a physical limit is that of the turns of ours."""
+    ours = [row for row in rows if row["subject"] == bars.OURS]
+    return judged(_figures(rows), {name: some[1] for name, some in limits_of(ours).items()})
 
 
-def text(rows: Sequence[Mapping[str, Any]], durability: Mapping[str, str], interpreter: str) -> str:
-    """Markdown tables: sends, reads, start and idle, ratios, limits."""
-    found = cells(row for row in rows if row["kind"] != "limits")
+def is_met(rows: Sequence[Mapping[str, Any]]) -> bool:
+    """True if every bar is met by figures that can be trusted, and no turn broke off."""
+    met = all(one.met and not one.disturbed and not one.failed for one in judgement(rows))
+    return met and not _broken(rows)
+
+
+def _figures(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [row for row in rows if row["kind"] not in (bars.LIMITS, BROKEN)]
+
+
+def _broken(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [row for row in rows if row["kind"] == BROKEN]
+
+
+def recorded(rows: Sequence[Mapping[str, Any]], name: str) -> str:
+    """The `date` or `python` that rows were measured on, the first and the last of several."""
+    found = sorted({row[name] for row in rows if row["kind"] == bars.LIMITS and name in row})
+    return " to ".join(found[:1] + found[1:][-1:]) or NOT_RECORDED
+
+
+def text(rows: Sequence[Mapping[str, Any]], durability: Mapping[str, str]) -> str:
+    """Markdown tables: sends, reads, start and idle, ratios, limits; what broke off."""
+    found = cells(_figures(rows))
     parts = [
         _sends(found),
         _reads(found),
         _rest(found, durability),
         _ratios(judgement(rows)),
         _physical(rows),
-        f"Python: {interpreter}",
+        f"Python: {recorded(rows, 'python')}",
     ]
-    if any(figures["disturbed"] for figures in found.values()):
-        parts.append("!: other programs disturbed every turn of it.")
+    if any(map(_mark, found.values())):
+        parts.append("!: other programs disturbed every turn of it, or sends failed.")
+    parts += [
+        f"{row['subject']} broke off in round {row['round'] + 1}: {row['why']}"
+        for row in _broken(rows)
+    ]
     return "\n\n".join(parts)
 
 
@@ -64,20 +90,21 @@ def _table(head: str, lines: Sequence[str]) -> str:
 
 
 def _mark(figures: Mapping[str, float]) -> str:
-    return " !" if figures["disturbed"] else ""
+    return " !" if figures["disturbed"] or figures["failed"] else ""
 
 
 def _sends(found: Mapping[Key, Mapping[str, float]]) -> str:
     lines = [
         f"| {key.subject} | {key.mode} | {key.window:,} | {key.body_size:,} "
-        f"| {one['messages_per_second']:,.0f}{_mark(one)} | {one['p50_ms']:.2f} "
+        f"| {one['messages_per_second']:,.0f}{_mark(one)} | {one['failed']:,.0f} "
+        f"| {one['p50_ms']:.2f} "
         f"| {one['p99_ms']:.2f} | {one['server_cpu_us']:.1f} | {one['client_cpu_us']:.1f} "
         f"| {one['others_share']:.0%} |"
         for key, one in found.items()
         if key.kind == SEND
     ]
     head = (
-        "| send | mode | in flight | bytes | messages/s | p50 ms | p99 ms "
+        "| send | mode | in flight | bytes | messages/s | failed | p50 ms | p99 ms "
         "| CPU µs a message: servers | client | others' CPU |"
     )
     return _table(head, lines)
@@ -112,12 +139,15 @@ def _rest(found: Mapping[Key, Mapping[str, float]], durability: Mapping[str, str
     return _table(head, lines)
 
 
-def _ratios(bars: Sequence[Judged]) -> str:
+def _ratios(judged_bars: Sequence[Judged]) -> str:
     lines = []
-    for bar, ratio, met, disturbed in bars:
+    for bar, ratio, met, disturbed, failed in judged_bars:
         goal = f"≥ {bar.at_least:g}" if bar.at_least is not None else f"≤ {bar.at_most:g}"
-        said = "disturbed" if disturbed else "met" if met else "missed"
-        lines.append(f"| {bar.what} | {ratio:.3g}{' !' if disturbed else ''} | {goal} | {said} |")
+        said = "met" if met else "missed"
+        mark = " !" if disturbed or failed else ""
+        if mark:
+            said = "sends failed" if failed else "disturbed"
+        lines.append(f"| {bar.what} | {ratio:.3g}{mark} | {goal} | {said} |")
     return _table("| bar | measured | goal | |", lines)
 
 
@@ -150,7 +180,7 @@ def svg(rows: Sequence[Mapping[str, Any]], durability: Mapping[str, str]) -> str
 def _drawn(
     panels: Mapping[str, Sequence[tuple[str, float, bool]]], durability: Mapping[str, str]
 ) -> str:
-    height = sum(ROW * (len(bars) + 2) for bars in panels.values()) + ROW * (len(durability) + 1)
+    height = sum(ROW * (len(panel) + 2) for panel in panels.values()) + ROW * (len(durability) + 1)
     root = ElementTree.Element(
         "svg",
         {
@@ -162,10 +192,10 @@ def _drawn(
     )
     _put(root, "rect", {"width": str(WIDTH), "height": str(height), "fill": "#ffffff"})
     y = ROW
-    for title, bars in panels.items():
+    for title, panel in panels.items():
         _put(root, "text", {"x": "8", "y": str(y), "font-weight": "bold"}, f"messages/s: {title}")
-        most = max(rate for _, rate, _ in bars) or 1.0
-        for name, rate, is_ours in sorted(bars, key=lambda one: -one[1]):
+        most = max(rate for _, rate, _ in panel) or 1.0
+        for name, rate, is_ours in sorted(panel, key=lambda one: -one[1]):
             y += ROW
             length = max(1.0, BAR_AREA * rate / most)
             _put(root, "text", {"x": str(LABEL - 8), "y": str(y), "text-anchor": "end"}, name)
@@ -183,13 +213,25 @@ def _put(root: ElementTree.Element, tag: str, given: dict[str, str], said: str =
     ElementTree.SubElement(root, tag, given).text = said or None
 
 
-def into_page(page: Path, tables: str, command: str, note: str, drawing: str) -> None:
-    """Put the run between the page's markers. Raises ValueError when it has none."""
-    before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+def check_page(page: Path) -> tuple[str, str]:
+    """What is before and behind the page's markers. Raises CommandError when it has none."""
+    try:
+        before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    except OSError as error:
+        raise CommandError(f"the page cannot be read: {error}; name another one", 2) from None
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise ValueError(f"{page} has no markers; write {BEGIN} and {END} into it")
-    made = f"Measured on {time.strftime('%Y-%m-%d')} by `{command.strip()}`."
+        raise CommandError(f"{page} has no markers; write {BEGIN} and {END} into it", 2)
+    return before, after
+
+
+def into_page(
+    page: Path, tables: str, command: str, note: str, drawing: str, date: str = NOT_RECORDED
+) -> None:
+    """Put the run between the page's markers; `date`: of its turns. Raises CommandError."""
+    before, after = check_page(page)
+    begin, end = BEGIN, END
+    made = f"Measured by `{command.strip()}`; date: {date}."
     parts = [begin, f"**{note}**" if note else "", made, tables]
     if drawing:
         parts.append(f"![Messages a second]({Path(drawing).name})")

@@ -38,6 +38,7 @@ type client struct {
 type sent struct {
 	at     time.Time
 	future jetstream.PubAckFuture
+	err    error // it was refused at once
 }
 
 func main() {
@@ -145,11 +146,15 @@ func (c *client) send(
 	finished := make(chan struct{})
 	go func() {
 		for one := range flying {
-			select {
-			case <-one.future.Ok():
-				found.latencies = append(found.latencies, time.Since(one.at))
-			case err := <-one.future.Err():
-				found.fail(err)
+			if one.err != nil {
+				found.fail(one.err)
+			} else {
+				select {
+				case <-one.future.Ok():
+					found.latencies = append(found.latencies, time.Since(one.at))
+				case err := <-one.future.Err():
+					found.fail(err)
+				}
 			}
 			<-free
 		}
@@ -165,10 +170,7 @@ func (c *client) send(
 		from := at % bodies * size
 		msg, sentAt := message(topic, block[from:from+size], named), time.Now()
 		future, err := c.stream.PublishMsgAsync(msg)
-		if err != nil {
-			return nil, err
-		}
-		flying <- sent{sentAt, future}
+		flying <- sent{sentAt, future, err}
 	}
 	close(flying)
 	<-finished

@@ -132,10 +132,14 @@ abstract class Load {
         long until = began + TimeUnit.MILLISECONDS.toNanos(millis);
         for (int at = 0; System.nanoTime() < until; at += batches ? BATCH : 1) {
             meter.free.acquire();
-            if (batches) {
-                batch(topic, bodies, at % BODIES, meter);
-            } else {
-                send(topic, bodies[at % BODIES], null, window, meter);
+            try {
+                if (batches) {
+                    batch(topic, bodies, at % BODIES, meter);
+                } else {
+                    send(topic, bodies[at % BODIES], null, window, meter);
+                }
+            } catch (Exception error) { // it was refused at once
+                meter.failed(error);
             }
         }
         meter.free.acquire(window);
