@@ -39,6 +39,7 @@ from cluster.core.access.signature import SIGNATURE
 from cluster.core.access.single_use import SealNotOfNow, SignatureWindow, UsedBefore, WindowFull
 from cluster.errors import ClusterError, QueueFull, SealStale, ServiceNotAvailable, Unauthorized
 from cluster.protocol.frames import Frame
+from cluster.protocol.send import message_count
 from dledger.membership.proof import secret_error
 from dledger.runtime.watched_files import stamp_of
 
@@ -217,6 +218,13 @@ class Access:
         account = caller.account
         if account is not None and account.quota is not None:
             self.quotas.count_send(account.access_key, account.quota, messages, size)
+
+    def give_back(self, sender: str, frame: Frame | None) -> None:
+        """Undo `count_send` of a send that began to wait for its topic."""
+        account = self.accounts.by_key.get(sender)
+        if frame is not None and account is not None and account.quota is not None:
+            key, paid = account.access_key, message_count(frame)
+            self.quotas.count_send(key, account.quota, -paid, -len(frame.body))
 
     def _admit(
         self, caller: Caller, host: str | None, frame: Frame, peer: str | None = None

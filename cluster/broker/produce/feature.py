@@ -64,8 +64,7 @@ class Produce:
     ) -> None:
         """`retry` takes sends again that waited for their topic; see `SendPath` for the others."""
         config, advertised = environment.config, environment.advertised
-        now_ms = environment.clock.time_ms
-        per_second = config.auto_create_topics_per_second
+        now_ms, per_second = environment.clock.time_ms, config.auto_create_topics_per_second
         creation = TopicCreation(
             state,
             writer,
@@ -73,6 +72,7 @@ class Produce:
             environment.live,
             rate=Rate(per_second, math.ceil(10 * per_second)),
             retry=retry,
+            give_back=lambda request: access.give_back(request.sender, request.signed),
         )
         leadership_parts.add(creation.paced, PacedCreation.leadership_ended)
         context = SendContext(

@@ -107,8 +107,8 @@ class SendPath:
 
     @property
     def taken(self) -> int:
-        """How many messages were taken into the log, of all kinds."""
-        return self.context.messages
+        """How many messages were taken into the log, or began to wait for their topic."""
+        return self.context.messages + self.context.waited
 
     def refuse(self, client: SendClient, request: SendRequest, error: Exception) -> None:
         """Tell the sender about an error."""
@@ -327,6 +327,7 @@ class SendPath:
         config = self._state.topics.get(template.topic)
         if config is None:
             self._create_topic(client, request)
+            self.context.waited += 1
             return None
         target = make_target(
             template, config, self._offsets, self._durability, is_relayed=client.is_relayed

@@ -40,12 +40,14 @@ class TopicCreation:
         *,
         rate: Rate,
         retry: Retry,
+        give_back: Callable[[SendRequest], None],
     ) -> None:
+        """`give_back`: the price of the wait, before a send is taken again or refused."""
         self._state, self._writer = state, writer
         self._live, self._bytes = live, 0
         self._count, self.paced = 0, PacedCreation(writer.create_topic, owned)
         self._rate, self._now = rate, owned.time
-        self._retry = retry
+        self._retry, self._give_back = retry, give_back
 
     def create(self, client: SendClient, request: SendRequest) -> None:
         """Begin, or join, the creation of the topic. Raises TopicNotFound or QueueFull."""
@@ -74,6 +76,7 @@ class TopicCreation:
         def created(error: Exception | None) -> None:
             self._bytes -= size
             self._count -= 1
+            self._give_back(request)
             if isinstance(error, OutcomeUnknown):
                 error = NotLeader(None)  # whatever became of the topic: this was not stored
             if error is None:

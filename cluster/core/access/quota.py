@@ -7,7 +7,8 @@ maxConnections: 10    at one node, from the first signed request of each on
 A bucket holds the allowance of one second. A send is taken while there is one in it, whatever its
 size, and what it takes too much is made up for by the time that follows, so a message that is
 larger than the allowance of a second goes through, too. A send pays when it is taken into the log:
-what is refused takes nothing, and what waits for its topic or for a leader pays once.
+what is refused takes nothing, and what waits for a leader pays once. What waits for its topic has
+paid meanwhile, since it holds memory; it is given back before the send is taken again, or refused.
 """
 
 from __future__ import annotations

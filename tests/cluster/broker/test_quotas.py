@@ -118,12 +118,26 @@ async def test_a_send_pays_once_when_it_waits_and_nothing_when_it_is_refused(
 
         monkeypatch.setattr(quotas, "count_send", counted)
         late = await asked(client, 310, send("made-by-its-first-send"), "a-writer")
-        assert (late.code, paid) == (0, [1]), "it waited for its topic, and paid once"
+        assert (late.code, paid) == (0, [1, -1, 1]), "it waited for its topic, and paid once"
         refused = await asked(client, 310, send("orders", e=99), "a-writer")
         assert refused.code not in (0, BUSY), refused.remark
-        assert paid == [1]
+        assert sum(paid) == 1
         assert (await asked(client, 310, send("orders", o=1), "a-writer")).code == 0
-        assert paid == [1, 1]
+        assert sum(paid) == 2
+
+
+async def test_sends_that_wait_for_new_topics_keep_to_the_quota(
+    make_brokers: MakeBrokers,
+) -> None:
+    """Each would hold memory, and make a topic, of an account that may send one in a second."""
+    async with make_brokers(**SETTINGS) as brokers:
+        client = await begin(brokers, maxMessages=1, defaultTopicPerm="PUB")
+        topics = (await brokers.leader()).parts.state.topics
+        before = len(topics)
+        sends = (asked(client, 310, send(f"new-{number}"), "a-writer") for number in range(8))
+        answers = [answer.code for answer in await asyncio.gather(*sends)]
+        assert answers.count(0) == len(topics) - before, answers
+        assert set(answers) == {0, BUSY}, "those beyond the quota made no topic"
 
 
 async def test_an_administrator_gets_in_beyond_its_quota_of_connections(

@@ -31,7 +31,12 @@ class Callers:
         taken: Callable[[], int],
         route_of: Callable[[int], Route[Any] | None],
     ) -> None:
-        """`taken`: how many messages were taken into the log. `route_of`: of a request code."""
+        """Two things are asked for.
+
+        Args:
+            taken: how many messages were taken into the log, or began to wait for their topic.
+            route_of: the route of a request code.
+        """
         self._access, self._taken, self._route_of = access, taken, route_of
 
     def caller(self, connection: ClientConnection, frame: Frame, *, passed_on: bool) -> Caller:
@@ -64,7 +69,9 @@ class Callers:
     def judged(self, caller: Caller, frame: Frame, since: float, serve: Callable[[], None]) -> None:
         """Look at its age and its account's quota, and serve it: this node leads since `since`.
 
-        A send pays when it was taken: not when it is refused, or waits, since it comes again then.
+        A send pays when it was taken, or holds memory until its topic is there: what it paid then
+        is given back before it comes again. It pays nothing when it is refused, or waits for a
+        leader.
         Raises SealStale, QueueFull.
         """
         self._access.judge_age(frame, since)

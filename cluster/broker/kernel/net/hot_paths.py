@@ -22,7 +22,7 @@ class Sends(Protocol):
 
     @property
     def taken(self) -> int:
-        """How many messages were taken into the log."""
+        """How many messages were taken into the log, or began to wait for their topic."""
         ...
 
     def handle(self, client: ClientConnection, requests: Sequence[SendRequest], /) -> None:
