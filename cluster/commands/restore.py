@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +25,10 @@ from cluster.local.log_sizes import settings_for
 from cluster.local.node_files import write_node_file
 from cluster.local.profile import BROKER
 from cluster.settings.node import build_node, read_node
+from dledger.config import RaftConfig
+
+_LOOK_SECONDS = 1.0
+"""For one member to take a connection."""
 
 
 @click.command("restore")
@@ -99,15 +105,37 @@ def _restored_node(
     if len(found) > 1:
         raise CommandError(f"{place} has several groups; name one with --group", USAGE)
     (manifest,) = found
-    raft = build_node(read_node(file, {})).raft
+    raft = build_node(read_node(file, os.environ)).raft
     if len(raft.peers) > 1 and until.index is None:
         raise CommandError(
             "each machine must restore the same entries, also when the backup grows meanwhile; "
             f"give --to-index, of the whole backup {manifest.mark}, the same one everywhere",
             USAGE,
         )
+    _check_that_none_runs(raft, file)
     done = restore(place, manifest, [raft], until, None, voters=[*raft.peers])
     return _restored_row(manifest, done, Path(raft.data_dir))
+
+
+def _check_that_none_runs(raft: RaftConfig, file: Path) -> None:
+    """Raises CommandError for a group with a member that runs.
+
+    It may have acknowledged what the backup lacks, and would take this node for the voter that it
+    had: the node could lead, and what the others have would be lost or stop them.
+    """
+    for name in raft.peers:
+        if name == raft.node_id:
+            continue
+        host, port = raft.dial_address(name)
+        try:
+            socket.create_connection((host, port), timeout=_LOOK_SECONDS).close()
+        except OSError:
+            continue
+        raise CommandError(
+            f"{name} runs at {host}:{port}, and a restored folder is for a group that is lost as a "
+            f"whole; for one lost node use dledger node replace, and to restore all of it stop "
+            f"{name} first, and start none before every machine has its folder"
+        )
 
 
 def _restored_row(manifest: Manifest, done: Restored, into: Path) -> dict[str, Any]:

@@ -76,9 +76,14 @@ def test_each_machine_makes_its_own_folder(tmp_path: Path, new_address: Callable
         assert told["rounds"] == 1
         index = rows("backup", "show", place)[0]["to_index"]
         assert told["to_index"] == {"default": index}
+        file = str(nodes.file("n0"))
+        alone = ["restore", place, "--node", file, "--to-index", str(index), "--yes"]
+        code, said = dledger(*alone)
+        assert code != 0
+        assert "n1 runs at" in said, "it could lead those that have more than the backup"
+        assert "dledger node replace" in said
         lost(nodes)
 
-        file = str(nodes.file("n0"))
         code, said = dledger("restore", place, "--node", file, "--yes")
         assert (code, f"give --to-index, of the whole backup {index}," in said) == (2, True)
         code, said = dledger("restore", place, "--node", file, "--to-index", str(index))

@@ -55,6 +55,23 @@ async def consume(cluster: LocalCluster, count: int) -> list[str]:
 
 
 @pytest.mark.timeout(120)
+def test_a_nodes_folder_is_restored_where_its_environment_says(
+    make_cluster: MakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `node run` of the same file reads it."""
+    cluster, place = make_cluster(nodes=1), str(tmp_path / "backup")
+    asyncio.run(send(cluster, 0, 3))
+    rows("backup", "run", place, "--root", str(cluster.root))
+    file, elsewhere = tmp_path / "n0.toml", tmp_path / "elsewhere"
+    member = ("--member", "n0=127.0.0.1", "--no-format")
+    assert run("node", "init", str(file), *member)[0] == 0
+    monkeypatch.setenv("DLEDGER_RAFT_DATA_DIR", str(elsewhere))
+    (row,) = rows("restore", place, "--node", str(file), "--yes")
+    assert row["into"] == str(elsewhere)
+    assert elsewhere.is_dir()
+
+
+@pytest.mark.timeout(120)
 def test_lost_cluster_is_restored_with_its_messages_and_positions(
     make_cluster: MakeCluster, tmp_path: Path
 ) -> None:
