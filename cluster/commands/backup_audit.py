@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shlex
+import signal
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -44,12 +45,28 @@ def audited(
 
     told("backup begin", {})
     try:
-        yield
+        with _ended_by_signal():
+            yield
     except BaseException as error:
-        why = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
-        told("backup end", {**facts(), "ended_by": why or type(error).__name__})
+        stopped = isinstance(error, KeyboardInterrupt | SystemExit)
+        why = "interrupted" if stopped else str(error) or type(error).__name__
+        told("backup end", {**facts(), "ended_by": why})
         raise
     told("backup end", facts())
+
+
+@contextlib.contextmanager
+def _ended_by_signal() -> Iterator[None]:
+    """SIGTERM, by which service managers end a program, leaves as Ctrl-C does, with code 143."""
+
+    def leave(number: int, _: object) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _tell(recording: Coroutine[Any, Any, str]) -> None:

@@ -1,0 +1,54 @@
+"""Entries of the audit log about backups, by every way that a backup ends."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from cluster.commands import backup_audit
+from cluster.commands.backup_audit import audited
+from cluster.commands.connecting import Reach
+
+
+def _terminated() -> None:
+    signal.raise_signal(signal.SIGTERM)
+
+
+def _interrupted() -> None:
+    raise KeyboardInterrupt
+
+
+def _failed() -> None:
+    raise OSError("the disk is full")
+
+
+@pytest.mark.parametrize(
+    ("end", "error", "said"),
+    [
+        (_terminated, SystemExit, {"ended_by": "interrupted"}),
+        (_interrupted, KeyboardInterrupt, {"ended_by": "interrupted"}),
+        (_failed, OSError, {"ended_by": "the disk is full"}),
+    ],
+)
+def test_every_end_has_an_entry(
+    monkeypatch: pytest.MonkeyPatch,
+    end: Callable[[], None],
+    error: type[BaseException],
+    said: dict[str, Any],
+) -> None:
+    told: list[tuple[str, dict[str, Any]]] = []
+
+    async def recorded(*of: Any) -> str:
+        told.append((of[2], dict(of[5])))
+        return ""
+
+    monkeypatch.setattr(backup_audit, "_recorded", recorded)
+    before = signal.getsignal(signal.SIGTERM)
+    reach = Reach("127.0.0.1:1")
+    with pytest.raises(error), audited(reach, ["broker-a"], "place", 1.0, lambda: {"rounds": 3}):
+        end()
+    assert told == [("backup begin", {}), ("backup end", {"rounds": 3, **said})]
+    assert signal.getsignal(signal.SIGTERM) is before
