@@ -60,6 +60,21 @@ async def test_a_secret_that_replaces_ends_all_before_it(make_brokers: MakeBroke
         assert found == [NO_PERMISSION, NO_PERMISSION, 0]
 
 
+async def test_a_secret_that_is_given_again_ends_all_before_it(make_brokers: MakeBrokers) -> None:
+    """Who names one that shall count, and keeps none, means that one alone."""
+    user = Ask({"username": NAME}, b'{"password":"%b"}' % NEW.encode())
+    by_mqadmin = user, Code.AUTH_UPDATE_USER
+    again = change(alter=[{"accessKey": NAME, "secretKey": NEW}]), Code.CHANGE_ACCOUNTS
+    async with make_brokers(**SETTINGS) as brokers:
+        client = await begin(brokers)
+        for request, code in (by_mqadmin, again):
+            assert (await alter(client, secretKey=SECRET)).code == 0
+            assert (await alter(client, secretKey=NEW, keepSecret=True)).code == 0
+            assert await codes(client, SECRET, NEW) == [0, 0]
+            assert (await asked(client, code, request, "the-chief")).code == 0
+            assert await codes(client, SECRET, NEW) == [NO_PERMISSION, 0]
+
+
 async def test_what_cannot_be_kept_is_refused(make_brokers: MakeBrokers) -> None:
     async with make_brokers(**SETTINGS) as brokers:
         client = await begin(brokers)

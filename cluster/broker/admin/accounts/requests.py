@@ -3,9 +3,9 @@
 31018   {"create": [row, …], "alter": [row, …], "put": [row, …], "delete": ["access key", …]}
         rows as in plain_acl.yml (cluster/core/access/accounts.py); all of it or nothing
         create    refused where the account is there and is not just so
-        alter     the given fields of an account that is there; null takes a field away. A new
-                  secretKey takes the previous one away, unless "keepSecret": true, by which the one
-                  until now counts as the previous one
+        alter     the given fields of an account that is there; null takes a field away. A
+                  secretKey takes the previous one away, also the same once more, unless
+                  "keepSecret": true, by which the one until now counts as the previous one
         put       made, or made anew (an import)
         Bounded as every JSON body (cluster/protocol/json_body.py): 2,000,000 bytes, 20,000 values,
         1,000 rows a list.
@@ -111,8 +111,10 @@ def merged(found: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(keep, bool):
         raise InvalidRequest(f"{KEEP_SECRET} is {str(keep)[:40]!r}; write true or false")
     old = found["secretKey"]
-    if changed["secretKey"] != old:  # else it is the same request once more
-        changed[PREVIOUS_SECRET] = old if keep else row.get(PREVIOUS_SECRET)
+    if "secretKey" in row and not keep:
+        changed[PREVIOUS_SECRET] = row.get(PREVIOUS_SECRET)
+    elif changed["secretKey"] != old:  # else it is the same request once more
+        changed[PREVIOUS_SECRET] = old
     return changed
 
 
