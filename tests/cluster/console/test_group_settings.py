@@ -38,13 +38,21 @@ async def test_a_group_is_made_paused_and_goes_on(make_world: MakeWorld) -> None
         assert done["command"] == "dledger group alter new --no-consume"
         config = ConsumerConfig(manual_ack=True)
         async with world.mq.consumer("T", group="new", config=config) as consumer:
-            with pytest.raises(Unauthorized):
+            with pytest.raises(Unauthorized, match="dledger group alter new --consume"):
                 await consumer.receive(limit(30))
         await change(world, "PATCH", "/api/v1/groups/new", "Changed", consume=True)
         async with world.mq.consumer("T", group="new", config=config) as consumer:
             message = await consumer.receive(limit(30))
             assert message is not None
             assert message.body == b"one"
+            consumer.ack(message)
+            await change(world, "PATCH", "/api/v1/groups/new", "Changed", consume=False)
+            async with world.mq.producer() as producer:
+                await producer.send("T", b"two")
+            await change(world, "PATCH", "/api/v1/groups/new", "Changed", consume=True)
+            message = await consumer.receive(limit(30))
+            assert message is not None, "a member that was served before reads on"
+            assert message.body == b"two"
         (row,) = (await world.get("/api/v1/groups/new", "GroupDetail"))["settings"]
         assert row == settings  # what was not named stayed
 

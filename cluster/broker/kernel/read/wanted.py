@@ -102,7 +102,7 @@ class Subscriptions:
         if not bean.get("consumeEnable", True):
             raise Unauthorized(
                 f"the consumer group {name} may not consume (consumeEnable=false); allow it with "
-                "mqadmin updateSubGroup"
+                f"dledger group alter {name} --consume, or mqadmin updateSubGroup"
             )
         if groups.forbidden(name, request.topic) & READ_FORBIDDEN:
             raise Unauthorized(
@@ -114,7 +114,8 @@ class Subscriptions:
             if online is not None and online.registration.message_model == BROADCASTING:
                 raise Unauthorized(
                     f"the consumer group {name} may not consume by broadcast "
-                    "(consumeBroadcastEnable=false); allow it with mqadmin updateSubGroup"
+                    f"(consumeBroadcastEnable=false); allow it with dledger group alter {name} "
+                    "--broadcast, or mqadmin updateSubGroup"
                 )
 
     def filter(self, kind: str, text: str) -> Wanted:

@@ -124,7 +124,7 @@ def check_target(template: SendTemplate, config: TopicConfig) -> None:
     if not config.perm & PERM_WRITE:
         raise Unauthorized(
             f"the topic {config.name} is not writable, its perm is {config.perm}; set perm 6 "
-            "(mqadmin updateTopicPerm)"
+            f"(dledger topic alter {config.name} --perm read-write, or mqadmin updateTopicPerm)"
         )
     if template.queue_id >= config.queues:
         raise InvalidRequest(
