@@ -106,6 +106,13 @@ def _restored_node(
         raise CommandError(f"{place} has several groups; name one with --group", USAGE)
     (manifest,) = found
     raft = build_node(read_node(file, os.environ)).raft
+    own = raft.group
+    if own != manifest.log.group and own in (one.log.group for one in manifests_in(place)):
+        raise CommandError(
+            f"{file} is of the group {own}, and {manifest.log.group} is another one; give --group "
+            f"{own}, which {place} has, too",
+            USAGE,
+        )
     if len(raft.peers) > 1 and until.index is None:
         raise CommandError(
             "each machine must restore the same entries, also when the backup grows meanwhile; "

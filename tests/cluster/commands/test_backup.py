@@ -72,6 +72,21 @@ def test_a_nodes_folder_is_restored_where_its_environment_says(
 
 
 @pytest.mark.timeout(120)
+def test_a_node_gets_no_other_groups_log(make_cluster: MakeCluster, tmp_path: Path) -> None:
+    place, file = str(tmp_path / "backup"), tmp_path / "n0.toml"
+    for settings in ({}, {"raft.group": "second"}):
+        cluster = make_cluster(nodes=1, settings=settings)
+        rows("backup", "run", place, "--root", str(cluster.root))
+    member = ("--member", "n0=127.0.0.1", "--no-format", "--set", "raft.group=second")
+    assert run("node", "init", str(file), *member)[0] == 0
+    restore = ("restore", place, "--node", str(file), "--yes", "--group")
+    code, _, said = run(*restore, "default")
+    assert (code, "give --group second" in said) == (2, True), said
+    (row,) = rows(*restore, "second")
+    assert row["group"] == "second"
+
+
+@pytest.mark.timeout(120)
 def test_lost_cluster_is_restored_with_its_messages_and_positions(
     make_cluster: MakeCluster, tmp_path: Path
 ) -> None:
