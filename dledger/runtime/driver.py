@@ -180,7 +180,7 @@ class Driver:
             )
         self._parts.close(failed or self.replica.disk_refused)
         if self._parts.host is not None:
-            self._parts.host.closed(self.config.group)
+            self._parts.host.closed(self)
 
     # -- for callers -----------------------------------------------------------------------------
 

@@ -150,9 +150,15 @@ class HostParts:
         if self._quiescence:
             self.links.beats.join(guest.config.group, guest.owned, told)
 
-    def closed(self, group: str) -> None:
-        """Forget a group that has ended, with its files closed."""
-        self._guests.pop(group, None)
+    def closed(self, guest: Guest) -> None:
+        """Forget a group that has ended, with its files closed.
+
+        One that never joined leaves all as it is: its group may run here already.
+        """
+        group = guest.config.group
+        if self._guests.get(group) is not guest:
+            return
+        del self._guests[group]
         self.links.beats.leave(group)
         self._closed(group)
 
