@@ -215,7 +215,7 @@ class Applier(Generic[C, R]):
     def _results_at_once(self, entries: Sequence[Entry[C]]) -> Sequence[R | CommandRefused]:
         first, last = entries[0].index, entries[-1].index
         try:
-            results = self.machine.apply_batch(entries)
+            results = list(self.machine.apply_batch(entries))  # any sequence: it is cut in pieces
         except Exception as error:  # as above
             raise StateMachineFailed(first, f"{_say(error)}, applying up to {last}") from error
         if len(results) != len(entries):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -62,13 +63,15 @@ class Ports:
         return 77
 
 
-def applier(told: list[tuple[int, Results]]) -> Applier[int, int]:
+def applier(told: list[tuple[int, Results]], machine: Machine | None = None) -> Applier[int, int]:
     def applied(session: int, results: Results) -> None:
         told.append((session, results))
 
     news: list[Told] = []
     agreement = Agreement("n0", 10, lambda _: None)
-    made: Applier[int, int] = Applier(Machine(), agreement, news.append, applied, lambda: ("n0",))
+    made: Applier[int, int] = Applier(
+        machine or Machine(), agreement, news.append, applied, lambda: ("n0",)
+    )
     opening = [pack_entry((Kind.OPEN, number, b""), 1, 0, 0) for number in (1, 2)]
     made.apply([(number, 1, body) for number, body in enumerate(opening)], leads=False)
     return made
@@ -186,3 +189,27 @@ def test_the_session_that_was_used_last_goes_last() -> None:
     table.open(3, 1)
     table.expire(1)
     assert [number in table for number in (0, 2, 3)] == [True, False, True]
+
+
+@pytest.mark.parametrize("kind", [list, tuple, deque])
+def test_results_of_a_batch_come_in_any_sequence(kind: Callable[[list[int]], Any]) -> None:
+    class Batched(Machine):
+        def apply_batch(self, entries: Sequence[Entry[int]]) -> Any:
+            return kind([entry.command for entry in entries])
+
+    told: list[tuple[int, Results]] = []
+    made = applier(told, Batched())
+    made.apply(
+        [*entries(0, 2, [(1, 10), (2, 20)]), *entries(1, 4, [(1, 30)])],
+        leads=False,
+    )
+    assert told == [(0, [(1, 10), (2, 20)]), (1, [(1, 30)])]
+
+
+def test_a_batch_without_results_is_a_fault_of_the_machine() -> None:
+    class Batched(Machine):
+        def apply_batch(self, entries: Sequence[Entry[int]]) -> Any:
+            return None
+
+    with pytest.raises(StateMachineFailed, match="NoneType"):
+        applier([], Batched()).apply(entries(0, 2, [(1, 10)]), leads=False)
