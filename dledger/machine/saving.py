@@ -19,7 +19,7 @@ from typing import Any
 from commitlog.errors import StoreDamaged
 from commitlog.files.content import size_of
 from dledger.core.types import Index
-from dledger.errors import SnapshotFailed
+from dledger.errors import NodeFailed, SnapshotFailed
 from dledger.log.file_log import FileLog
 from dledger.log.log_start import LogStart
 from dledger.machine.applier import Applier
@@ -131,13 +131,15 @@ class Saving:
         self._failed(SnapshotFailed(f"the state could not be written: {detail}"))
 
     def _delete(self) -> None:
-        """Try until the log begins where it may."""
+        """Try until the log begins where it may, or the node has stopped."""
         first, newest = self._log.first_position, self.saved_position - self._margin
         places = [place for place in self._folder.positions() if first < place <= newest]
         if not places:
             return
         try:
             self._trim(places[-1])
+        except NodeFailed:  # said already; the state is for the next start
+            return
         except StoreDamaged as damaged:
             self._save_fail(str(damaged))
             return

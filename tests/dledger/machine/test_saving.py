@@ -23,7 +23,7 @@ from dledger import (
 )
 from dledger.machine.state_machine import bytes_of, captured
 from dledger.snapshots.snapshot_files import SnapshotFolder
-from tests.waiting import eventually, within
+from tests.waiting import eventually, limit, within
 
 from .group import MachineGroup
 
@@ -264,3 +264,29 @@ def test_a_state_may_be_any_bytes(kind: Callable[[bytes], Any]) -> None:
     whole = kind(b"state")
     assert bytes_of(captured(whole)) == bytes_of(lambda: whole) == b"state"
     assert bytes_of(captured([kind(b"sta"), kind(b"te")])) == b"state"
+
+
+async def test_a_state_that_is_written_after_its_node_failed_is_no_mistake(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log that would be cut behind it takes no more; its failure is told once."""
+    group.settings = MachineSettings(propose_seconds=60, resend_seconds=0.5, margin_files=0)
+    begun, go_on = threading.Event(), threading.Event()
+    save = SnapshotFolder.save
+
+    def slowly(self: SnapshotFolder, *args: Any) -> None:
+        begun.set()
+        assert go_on.wait(limit(60))
+        save(self, *args)
+
+    monkeypatch.setattr(SnapshotFolder, "save", slowly)
+    await group.start()
+    await fill_until(await group.follower(), begun.is_set, "a state that is being written")
+    nodes = list(group.nodes.values())
+    for node in nodes:
+        node.log.driver._older("a disk that ended")
+    go_on.set()
+    savings = [node._saving for node in nodes if node._saving is not None]
+    writing = [one._writing for one in savings if one._writing is not None]
+    await within(asyncio.gather(*writing), "states that are written")
+    assert any(one.saved_position > 0 for one in savings)
