@@ -113,7 +113,7 @@ COUNTS = {
     "OffsetKeeper": {"_leadership"},
     "Rate": {"_at", "_tokens"},
     "RepeatsWaiting": {"_number"},
-    "SendContext": {"_turn", "messages", "refused"},
+    "SendContext": {"_turn", "messages", "refused", "waited"},
     "SendPath": {"epoch"},
 }
 
