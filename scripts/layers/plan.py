@@ -65,7 +65,7 @@ GATES = (
 )
 ARCHITECTURE = pytest_layer("architecture", "-n0", "tests/architecture")
 #: Tests wait more than they work (elections, sockets, syncs): more workers than processors.
-WORKERS = 6
+WORKERS = 4
 SPARK_PATH = "tests/pipeline/spark"
 SUITE_TESTS = (
     *("-m", "not long", "tests", "--ignore=tests/interop", f"--ignore={SPARK_PATH}"),
