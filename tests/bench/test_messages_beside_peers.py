@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import socket
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,10 +19,14 @@ from cluster import Producer, Receipt, SendTimeout
 from cluster.bench import interpreter
 from cluster.bench.load import FullLoad
 from cluster.commands.errors import CommandError
+from cluster.protocol.codes import RequestCode
+from cluster.protocol.frames import FLAG_ONEWAY, Frame, FrameDecoder, encode_frame
 from cluster.protocol.json_body import MessageQueue
-from tests.peers import bars, messages, report, servers
+from cluster.protocol.route import decode_route
+from tests.interop.harness import toolchains
+from tests.peers import bars, messages, programs, report, servers
 from tests.peers.spans import Span
-from tests.waiting import limit
+from tests.waiting import limit, wait_until
 
 DURABILITY = {bars.OURS: "F: ours", bars.NATS: "F: theirs"}
 
@@ -337,3 +343,40 @@ def test_ours_is_measured(tmp_path: Path) -> None:
     assert found[bars.Key(bars.OURS, bars.IDLE)]["resident_mb"] > 10
     assert found[bars.Key(bars.OURS, bars.START)]["seconds"] > 0
     assert report.limits_of(rows)["floor_ms"][0] > 0
+
+
+@pytest.mark.long
+def test_the_server_that_answers_at_once_answers_each_frame_with_its_number(tmp_path: Path) -> None:
+    """Else the bar that compares with it would compare with sends that fail."""
+    try:
+        programs.at_once()
+    except toolchains.Missing as missing:
+        pytest.skip(str(missing))
+    with servers.at_once(tmp_path) as running:
+        host, port = running.address.split(":")
+
+        def connected() -> bool:
+            with contextlib.suppress(OSError), socket.create_connection((host, int(port))):
+                return True
+            return False
+
+        wait_until(connected, "it listens", limit(30))
+        decoder, found = FrameDecoder(), list[Frame]()
+        with socket.create_connection((host, int(port)), limit(30)) as client:
+            asked = [
+                Frame(RequestCode.GET_ROUTEINFO_BY_TOPIC, 7, {"topic": "t"}),
+                Frame(RequestCode.SEND_MESSAGE_V2, 8, {"b": "t"}, b"x" * 70_000),
+                Frame(RequestCode.SEND_MESSAGE_V2, 9, {"b": "t"}, b"x", FLAG_ONEWAY),
+                Frame(RequestCode.SEND_BATCH_MESSAGE, 10, {"b": '"opaque":3'}, b"x"),
+            ]
+            client.sendall(b"".join(map(encode_frame, asked)))
+            while len(found) < 3:
+                piece = client.recv(65536)
+                assert piece, "the connection ended"
+                found += decoder.feed(piece)
+    assert [(one.opaque, one.code, one.is_response) for one in found] == [
+        (7, 0, True), (8, 0, True), (10, 0, True),
+    ]  # fmt: skip
+    route = decode_route(found[0].body)
+    assert len(route.write_queues("t")) == servers.AT_ONCE_QUEUES
+    assert [one.ext["queueOffset"] for one in found[1:]] == ["0", "1"]

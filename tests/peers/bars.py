@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 OURS, OURS_JAVA = "ours", "ours, Java client"
 NATS, MASTER_SLAVE, DLEDGER = "NATS F", "RocketMQ master/slave", "RocketMQ DLedger"
 KAFKA, KAFKA_FLUSH = "Kafka", "Kafka F"
+CONTROLLER, ETCD, AT_ONCE = "RocketMQ controller", "etcd F", "answers at once, Java client"
 SEND, CONSUME, START, IDLE = "send", "consume", "start", "idle"
 #: Kinds of rows that are no figures of a subject.
 LIMITS, BROKEN = "limits", "broken"
@@ -95,6 +96,8 @@ BARS = (
         _sends(DLEDGER, "single", 1024), 12.0),
     Bar("Java master/slave", "1,024 in flight, Java client ÷ on master/slave", _JAVA, RATE,
         _sends(MASTER_SLAVE, "single", 1024), 2.5),
+    Bar("Java master/slave", "or: the same ÷ on a server that answers at once", _JAVA, RATE,
+        _sends(AT_ONCE, "single", 1024), 0.85),
     Bar("list", "consume, lists ÷ Kafka", Key(OURS, CONSUME, "list", 0, 1024), RATE,
         Key(KAFKA, CONSUME, "each", 0, 1024), 1.0),
     Bar("each", "consume, `async for` ÷ Kafka", Key(OURS, CONSUME, "each", 0, 1024), RATE,

@@ -8,6 +8,9 @@
     RocketMQ DLedger          RocketMQ's for Java    in the page cache of a majority of three
     Kafka                     Kafka's for Java       in the page cache of all in sync, two at least
     Kafka F                   Kafka's for Java       the same, synced (flush.messages=1)
+    RocketMQ controller       RocketMQ's for Java    in the page cache of all in sync
+    etcd F                    etcd's for Go          synced on a majority of three (F)
+    answers at once           RocketMQ's for Java    nowhere: what this client can do at most
 
 Each round takes every subject once: it starts from nothing (cold start), a Java client warms up,
 then each window is loaded for `seconds`; a topic of 1 KiB messages with keys is read from its
@@ -25,7 +28,7 @@ in any turn is marked, and its bars are not judged. A turn that breaks off is to
 and the others go on.
 
     rounds                of all subjects (default 3)
-    subjects              some of them, "all" (default; all but Kafka F), "every"
+    subjects              some of them, "all" (default; not Kafka F, controller, etcd), "every"
     windows               messages in flight (default 1,64,1024)
     seconds               of load for each window (default 4)
     warm_up_seconds       of load before it that does not count (default 1)
@@ -70,7 +73,7 @@ from tests.interop.harness import toolchains
 from tests.peers import bars, programs, report, servers
 from tests.peers.bars import BROKEN, CONSUME, IDLE, LIMITS, SEND, START
 from tests.peers.programs import Program
-from tests.peers.rocketmq_cluster import DLEDGER, SYNC_FLUSH
+from tests.peers.rocketmq_cluster import CONTROLLER, DLEDGER, SYNC_FLUSH
 from tests.peers.spans import Span
 
 MAJORITY = "F: synced on a majority of three"
@@ -140,12 +143,18 @@ SUBJECTS = (
             programs.kafka, is_java=True),
     Subject(bars.KAFKA_FLUSH, "F: synced on all in sync, two at least", servers.kafka,
             partial(programs.kafka, "flush"), is_java=True, by_default=False),
+    Subject(bars.CONTROLLER, "in the page cache of all in sync", servers.rocketmq(CONTROLLER),
+            programs.rocketmq, ("batches",), is_java=True, by_default=False),
+    Subject(bars.ETCD, MAJORITY, servers.etcd, programs.etcd, by_default=False),
+    Subject(bars.AT_ONCE, "nowhere: the most that this client can do", servers.at_once,
+            programs.at_once, reads=(), is_java=True),
 )  # fmt: skip
 BY_NAME = {subject.name: subject for subject in SUBJECTS}
 #: A name with a comma cannot be given as KEY=VALUE: these can.
 SHORT = {
     "java": bars.OURS_JAVA, "nats": bars.NATS, "master-slave": bars.MASTER_SLAVE,
     "dledger": bars.DLEDGER, "kafka": bars.KAFKA, "kafka-flush": bars.KAFKA_FLUSH,
+    "controller": bars.CONTROLLER, "etcd": bars.ETCD, "at-once": bars.AT_ONCE,
 }  # fmt: skip
 
 
@@ -308,6 +317,8 @@ class _Turn:
 
     def reads(self) -> Iterator[dict[str, Any]]:
         """The topic from its start, once before that does not count."""
+        if not self.subject.reads:
+            return
         count, size = self.options.consume_messages, self.options.body_size
         self.running.make_topic(READ_TOPIC, self.options.queues)
         self.client.ask("open", self.running.address, READ_TOPIC, self.options.queues)

@@ -115,6 +115,20 @@ def nats() -> list[str]:
     return [str(nats_folder() / "nats")]
 
 
+def etcd() -> list[str]:
+    """A client of etcd in Go. Raises toolchains.Missing."""
+    return [str(etcd_folder() / "etcd")]
+
+
+def at_once() -> list[str]:
+    """RocketMQ's own client in Java; the server that answers it is built, too.
+
+    Raises toolchains.Missing.
+    """
+    answering_program()
+    return rocketmq()
+
+
 def kafka_jars() -> Path:
     """The folder of Kafka's broker and client, made when it is not there."""
     toolchains.need("java", "mvn")
@@ -132,6 +146,30 @@ def nats_folder() -> Path:
         toolchains.go_build(source, folder / "nats-server", "github.com/nats-io/nats-server/v2")
 
     return toolchains.built("nats", list(source.iterdir()), "", build)
+
+
+def etcd_folder() -> Path:
+    """The folder of `etcd`, the client, and `server`, made when it is not there."""
+    toolchains.need("go")
+    source = HERE / "go" / "etcd"
+
+    def build(folder: Path) -> None:
+        toolchains.go_build(source, folder / "etcd", ".")
+        toolchains.go_build(source, folder / "server", "./server")
+
+    sources = [one for one in source.rglob("*") if one.is_file()]
+    return toolchains.built("etcd", sources, "", build)
+
+
+def answering_program() -> Path:
+    """The server that answers at once, made when it is not there."""
+    toolchains.need("go")
+    source = HERE / "go" / "answering"
+
+    def build(folder: Path) -> None:
+        toolchains.go_build(source, folder / "answering", ".")
+
+    return toolchains.built("answering", list(source.iterdir()), "", build) / "answering"
 
 
 def _java(name: str, main: str, parts: Path) -> list[str]:

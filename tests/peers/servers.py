@@ -29,6 +29,9 @@ CREATE_SECONDS_MAX = 120.0
 HEAP = "1g"
 FILE_MIB = 256
 NATS_PORT, NATS_ROUTE_PORT = 4222, 6222
+ETCD_PORT, ETCD_PEER_PORT = 2379, 2380
+ETCD_BYTES_MAX = 8 << 30  # of its store, which has every message of a run; 2 GiB by default
+AT_ONCE_PORT, AT_ONCE_QUEUES = 9876, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,24 +122,63 @@ def nats(folder: Path) -> Iterator[Servers]:
     """Three servers of NATS with JetStream; each write is synced before it is acknowledged."""
     hosts = plan.scratch_hosts(3)[:3]
     routes = ", ".join(f'"nats://{host}:{NATS_ROUTE_PORT}"' for host in hosts)
-    program = programs.nats_folder() / "nats-server"
+    program = str(programs.nats_folder() / "nats-server")
+    commands = []
+    for number, host in enumerate(hosts):
+        home = folder / f"n{number}"
+        home.mkdir(parents=True)
+        file = home / "server.conf"
+        file.write_text(
+            f"server_name: n{number}\nlisten: {host}:{NATS_PORT}\n"
+            f'jetstream {{ store_dir: "{home}", sync_interval: always, '
+            "max_file_store: 20GB, max_mem: 1GB }\n"
+            f"cluster {{ name: peers, listen: {host}:{NATS_ROUTE_PORT}, routes: [{routes}] }}\n"
+        )
+        commands.append([program, "-c", str(file)])
+    with _running(commands, folder) as processes:
+        yield Servers(",".join(f"nats://{host}:{NATS_PORT}" for host in hosts), processes)
+
+
+@contextlib.contextmanager
+def etcd(folder: Path) -> Iterator[Servers]:
+    """Three servers of etcd, settings as delivered but for the size of their store."""
+    hosts = plan.scratch_hosts(3)[:3]
+    peers = [f"http://{host}:{ETCD_PEER_PORT}" for host in hosts]
+    initial = ",".join(f"n{number}={peer}" for number, peer in enumerate(peers))
+    program = str(programs.etcd_folder() / "server")
+    commands = [
+        [
+            *(program, "--name", f"n{number}", "--data-dir", str(folder / f"n{number}")),
+            *("--listen-client-urls", f"http://{host}:{ETCD_PORT}"),
+            *("--advertise-client-urls", f"http://{host}:{ETCD_PORT}"),
+            *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer),
+            *("--initial-cluster", initial, "--initial-cluster-state", "new"),
+            *("--quota-backend-bytes", str(ETCD_BYTES_MAX), "--log-level", "error"),
+        ]
+        for number, (host, peer) in enumerate(zip(hosts, peers, strict=True))
+    ]
+    with _running(commands, folder) as processes:
+        yield Servers(",".join(f"{host}:{ETCD_PORT}" for host in hosts), processes)
+
+
+@contextlib.contextmanager
+def at_once(folder: Path) -> Iterator[Servers]:
+    """One program that answers RocketMQ's clients and keeps nothing."""
+    address = f"{plan.scratch_hosts(1)[0]}:{AT_ONCE_PORT}"
+    command = [str(programs.answering_program()), address, str(AT_ONCE_QUEUES)]
+    with _running([command], folder) as processes:
+        yield Servers(address, processes)
+
+
+@contextlib.contextmanager
+def _running(commands: Sequence[Sequence[str]], folder: Path) -> Iterator[list[psutil.Process]]:
+    """Programs that end with the block; what they say is in `folder`."""
     running: list[subprocess.Popen[bytes]] = []
     try:
-        for number, host in enumerate(hosts):
-            home = folder / f"n{number}"
-            home.mkdir(parents=True)
-            file = home / "server.conf"
-            file.write_text(
-                f"server_name: n{number}\nlisten: {host}:{NATS_PORT}\n"
-                f'jetstream {{ store_dir: "{home}", sync_interval: always, '
-                "max_file_store: 20GB, max_mem: 1GB }\n"
-                f"cluster {{ name: peers, listen: {host}:{NATS_ROUTE_PORT}, routes: [{routes}] }}\n"
-            )
-            with (home / "out.log").open("wb") as log:
-                command = [str(program), "-c", str(file)]
+        for number, command in enumerate(commands):
+            with (folder / f"out-{number}.log").open("wb") as log:
                 running.append(subprocess.Popen(command, stdout=log, stderr=log))
-        address = ",".join(f"nats://{host}:{NATS_PORT}" for host in hosts)
-        yield Servers(address, [psutil.Process(one.pid) for one in running])
+        yield [psutil.Process(one.pid) for one in running]
     finally:
         for one in running:
             one.kill()

@@ -1,0 +1,3 @@
+module answering
+
+go 1.26.0

@@ -1,0 +1,12 @@
+// Command server is etcd itself: its own module cannot be installed by name.
+package main
+
+import (
+	"os"
+
+	"go.etcd.io/etcd/server/v3/etcdmain"
+)
+
+func main() {
+	etcdmain.Main(os.Args)
+}
