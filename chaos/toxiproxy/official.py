@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from chaos import go_builds
 from chaos.toxiproxy.client import Toxiproxy, ToxiproxyError
 
 VARIABLE = "TOXIPROXY_URL"
@@ -45,7 +46,7 @@ def go() -> str | None:
 
 
 def build() -> str:
-    """Build the server with Go into .tools/ (46 to 95 s cold, 280 MB). Raises OSError.
+    """Build the server with Go into .tools/ (46 to 95 s alone, 280 MB). Raises OSError.
 
     A second caller waits for the build that is under way, and uses its result.
     """
@@ -59,13 +60,6 @@ def build() -> str:
 
 
 def _build(tool: str) -> str:
-    around = {
-        **os.environ,
-        "GOBIN": str(FOLDER),
-        "GOPATH": str(FOLDER / "go"),
-        "GOCACHE": str(FOLDER / "cache"),
-        "GOFLAGS": "-modcacherw",  # or nobody could delete what it downloaded
-    }
     try:
         done = subprocess.run(
             [tool, "install", MODULE],
@@ -73,7 +67,7 @@ def _build(tool: str) -> str:
             text=True,
             timeout=BUILD_SECONDS_MAX,
             check=False,
-            env=around,
+            env=go_builds.environment(GOBIN=str(FOLDER)),
         )
     except subprocess.TimeoutExpired as error:
         raise OSError(f"go install {MODULE} did not end in {BUILD_SECONDS_MAX:g} s") from error

@@ -15,7 +15,6 @@ Needs Go (1.21 or later) and, for the first build, Go's module proxy.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,13 +22,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from chaos import go_builds
 from chaos.checkers.queues import Replica
 from chaos.checkers.verdict import Word
 from chaos.history import Operation
 
 SOURCE = Path(__file__).with_name("go")
 BUILD_SECONDS_MAX = 1500.0  # the first build compiles Go's library on a machine that does more
-CACHE = Path(__file__).resolve().parents[3] / ".tools" / "cache" / "go"
 
 Model = Literal["queue", "register"]
 
@@ -74,25 +73,18 @@ def sources() -> list[Path]:
     return sorted([*SOURCE.glob("*.go"), SOURCE / "go.mod", SOURCE / "go.sum"])
 
 
-def build(folder: Path, cache: Path = CACHE) -> Path:
+def build(folder: Path, cache: Path = go_builds.CACHE) -> Path:
     """Build the program into `folder`; its path. Raises PorcupineError."""
     if reason := why_not():
         raise PorcupineError(f"porcupine cannot be asked: {reason}")
     folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    environment = {
-        **os.environ,
-        "GOPATH": str(cache),
-        "GOCACHE": str(cache / "build"),
-        "GOFLAGS": "-buildvcs=false -modcacherw",
-        "GOTOOLCHAIN": "local",
-    }
     command = ["go", "build", "-o", str(folder / "judge"), "."]
     try:
         done = subprocess.run(
             command,
             cwd=SOURCE,
-            env=environment,
+            env=go_builds.environment(cache, GOTOOLCHAIN="local"),
             capture_output=True,
             text=True,
             timeout=BUILD_SECONDS_MAX,

@@ -20,6 +20,7 @@ import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from chaos import go_builds
 from chaos.judges.porcupine import judge
 from tests.waiting import limit
 
@@ -43,6 +44,9 @@ PACKAGES = {
     "tc": "iproute2",
 }
 """Program → the Debian package that has it."""
+
+#: For Java that runs for seconds: the second compiler would cost more than it gives.
+QUICK_JAVA = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 APT_WAITS = ("-o", "DPkg::Lock::Timeout=300")
 
@@ -159,9 +163,8 @@ def java(version: str) -> list[str]:
         f"java-{version}-classes", sources, version, lambda to: compile_java(sources, jars, to)
     )
     return [
-        *("java", "-cp", f"{classes}:{jars}/*", "-Xmx384m", "-Xss512k", "-XX:+UseSerialGC"),
-        # Short runs: the second compiler would cost more than it gives.
-        *("-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8"),
+        *("java", "-cp", f"{classes}:{jars}/*", "-Xmx384m", "-Xss512k"),
+        *(*QUICK_JAVA, "-Dfile.encoding=UTF-8"),
     ]
 
 
@@ -174,7 +177,7 @@ def java_store(version: str) -> list[str]:
     classes = built(
         f"store-{version}-classes", sources, version, lambda to: compile_java(sources, jars, to)
     )
-    options = ["-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8"]
+    options = ["-Xmx384m", *QUICK_JAVA, "-Dfile.encoding=UTF-8"]
     return ["java", "-cp", f"{classes}:{jars}/*", *options, "interop.StoreReader"]
 
 
@@ -186,14 +189,19 @@ def copy_jars(pom: Path, version: str, folder: Path) -> None:
             *("mvn", "-q", "-B", "-ntp", "-f", str(pom), "dependency:copy-dependencies"),
             *("-DincludeScope=runtime", f"-DoutputDirectory={folder}"),
             *(f"-Drocketmq.version={version}", f"-Dmaven.repo.local={CACHE / 'm2'}"),
-        ]
+        ],
+        environment={
+            **os.environ,
+            "MAVEN_OPTS": " ".join((*QUICK_JAVA, os.environ.get("MAVEN_OPTS", ""))).strip(),
+        },
     )
 
 
 def compile_java(sources: list[Path], jars: Path, folder: Path) -> None:
     """Java sources to classes in `folder`. Raises Missing."""
     files = [str(source) for source in sources]
-    options = ["-nowarn", "-Xlint:-options", "-encoding", "UTF-8"]
+    options = [f"-J{option}" for option in QUICK_JAVA]
+    options += ["-nowarn", "-Xlint:-options", "-encoding", "UTF-8"]
     run(["javac", *options, "-d", str(folder), "-cp", f"{jars}/*", *files])
 
 
@@ -211,13 +219,7 @@ def go() -> list[str]:
 
 def go_build(source: Path, to: Path, *packages: str) -> None:
     """Build packages of the module in `source`: a program `to`, or programs in the folder `to`."""
-    environment = {
-        **os.environ,
-        "GOPATH": str(CACHE / "go"),
-        "GOCACHE": str(CACHE / "go" / "build"),
-        "GOFLAGS": "-buildvcs=false -modcacherw",
-        "GOTOOLCHAIN": "local",
-    }
+    environment = go_builds.environment(GOTOOLCHAIN="local")
     run(["go", "build", "-o", str(to), *packages], source, environment)
 
 
@@ -258,7 +260,7 @@ def porcupine() -> Path:
 
     def build(folder: Path) -> None:
         try:
-            judge.build(folder, CACHE / "go")
+            judge.build(folder)
         except judge.PorcupineError as error:
             raise Missing(str(error)) from error
 
