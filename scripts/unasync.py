@@ -38,7 +38,7 @@ CLASSES: dict[str, tuple[str, set[str], set[str]]] = {
             "status",
         }
         | {"transfer_leader", "spread_leaders", "members", "change_members", "verify", "scrub"}
-        | {"replicas"},
+        | {"replicas", "lead_moves"},
         set(),
     ),
     "GroupAdmin": (
@@ -197,6 +197,7 @@ from cluster.client.admin import group_admin as _group_admin
 from cluster.client.admin.admin import TIME_MAX_MS, ClusterStatus
 from cluster.client.admin.group_admin import GroupDescription, QueueLag
 from cluster.client.admin.group_settings import GroupSettings
+from cluster.client.admin.lead_moves import LeadMoves
 from cluster.client.admin.replica_comparison import Comparison
 from cluster.client.admin.topics import TopicDescription, TopicSettings
 from cluster.client.blocking.loop_thread import LoopThread

@@ -30,7 +30,7 @@ from cluster.commands.registry import WholeHelpGroup
 from cluster.local import admin, profile
 from cluster.local.launcher import LocalCluster
 from cluster.local.node_files import data_folder
-from cluster.local.profile import BROKER
+from cluster.local.profile import BROKER, Member
 from cluster.settings.node import NodeSettings, build_node, read_node
 from dledger.config import RaftConfig
 
@@ -84,10 +84,13 @@ def run(
     """Copy to PLACE all that is committed now and is not there yet.
 
     A replica is read on the machine where its files are, a follower where there is one. All groups
-    of the local cluster, or that of one node. A cluster that runs has its beginning and its end in
+    of the local cluster, or that of one node. With --every it waits for a cluster that is not made
+    yet. A cluster that runs has its beginning and its end in
     the audit log; where there are accounts, give --account of an administrator for that.
     """
     target = place_of(place)
+    if every is not None:
+        _wait_for_files(root, node, every)
     reach, brokers = _running(root, node, address)
     rounds = _Rounds()
     with audited(reach, brokers, str(target), every, rounds.facts):
@@ -104,6 +107,36 @@ def run(
             if every is None:
                 return
             time.sleep(max(0.0, every - (time.monotonic() - began)))
+
+
+def _wait_for_files(root: Path, node: Path | None, every: float) -> None:
+    """With `--every` it may be started before the cluster: by a service manager, say."""
+    told = False
+    while not _has_files(root, node):  # until somebody makes the cluster, or interrupts
+        if not told:
+            what = f"of {node}" if node is not None else f"in {root}"
+            click.echo(
+                f"no replica has files {what} yet; it looks every {every:g} s, and begins when one "
+                "has (dledger up, or dledger node run)",
+                err=True,
+            )
+            told = True
+        time.sleep(every)
+
+
+def _has_files(root: Path, node: Path | None) -> bool:
+    if node is not None:
+        return Path(build_node(read_node(node, os.environ, ())).raft.data_dir).exists()
+    if not profile.exists(root):
+        return False
+    return any(
+        _replica_folder(root, member).exists()
+        for member in LocalCluster(root).profile.of_kind(BROKER)
+    )
+
+
+def _replica_folder(root: Path, member: Member) -> Path:
+    return data_folder(root, member) / f"dledger-{member.process}"
 
 
 class _Rounds:
@@ -180,7 +213,7 @@ def _replicas(root: Path, node: Path | None) -> Iterator[Replica]:
             [
                 _replica(
                     member.name,
-                    data_folder(root, member) / f"dledger-{member.process}",
+                    _replica_folder(root, member),
                     statuses[member.name],
                 )
                 for member in cluster.profile.of_kind(BROKER)

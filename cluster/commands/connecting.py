@@ -202,7 +202,7 @@ _OPTIONS = (
 )
 
 
-def _user() -> str:
+def user_here() -> str:
     """The user of this machine, for the audit log, in the ASCII that headers take."""
     try:
         name = getpass.getuser()
@@ -216,7 +216,7 @@ async def connected(address: Reach | str | None) -> AsyncIterator[Client]:
     """A client, with errors that say which command to try."""
     reach = address if isinstance(address, Reach) else Reach(address)
     try:
-        with on_behalf("cli", _user()):
+        with on_behalf("cli", user_here()):
             async with cluster.connect(reach.address, reach.config()) as client:
                 yield client
     except TopicNotFound as error:

@@ -15,7 +15,14 @@ from cluster.commands.connecting import Reach, address_option, connected
 from cluster.commands.errors import FAILED, CommandError
 from cluster.commands.local import root_option
 from cluster.commands.output import emit, emit_lines, format_option
-from cluster.health.alerts import CRITICAL, WARNING, alert, alert_text, alerts
+from cluster.health.alerts import (
+    CRITICAL,
+    WARNING,
+    alert,
+    alert_text,
+    alerts,
+    clock_of_this_machine,
+)
 from cluster.health.machine import look, machine_alerts
 from cluster.health.members import reports
 from cluster.health.ports import with_programs
@@ -55,7 +62,8 @@ async def cluster_alerts(address: Reach) -> list[Alert]:
         async with connected(address) as client:
             replicas, members = await reports(client.admin())
             addresses = {str(row["node"]): str(row["address"]) for row in replicas}
-            return with_programs(alerts(replicas, members), addresses)
+            found = with_programs(alerts(replicas, members), addresses)
+            return [*clock_of_this_machine(replicas), *found]
     except CommandError as error:
         what, _, attempt = error.message.partition("; ")
         said = attempt or "dledger status shows which nodes run, dledger up starts them"

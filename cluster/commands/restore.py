@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 import socket
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,7 +16,9 @@ import click
 from cluster.backup.manifest import Manifest
 from cluster.backup.places import Place, place_of
 from cluster.backup.restoring import Restored, Until, restore
+from cluster.broker.admin.audit.restored import NOTE
 from cluster.commands.backup import manifests_in, moment_text, now_ms, place_argument, row_of
+from cluster.commands.connecting import user_here
 from cluster.commands.errors import NOT_THERE, USAGE, CommandError
 from cluster.commands.local import any_port_option, fitted_members, nodes_option, root_option
 from cluster.commands.moments import EXAMPLES, moment
@@ -25,6 +29,7 @@ from cluster.local.log_sizes import settings_for
 from cluster.local.node_files import write_node_file
 from cluster.local.profile import BROKER
 from cluster.settings.node import build_node, read_node
+from commitlog.files.system import OS_FILES
 from dledger.config import RaftConfig
 
 _LOOK_SECONDS = 1.0
@@ -121,6 +126,7 @@ def _restored_node(
         )
     _check_that_none_runs(raft, file)
     done = restore(place, manifest, [raft], until, None, voters=[*raft.peers])
+    leave_note([build_node(read_node(file, os.environ)).broker.root], place, manifest, done, until)
     return _restored_row(manifest, done, Path(raft.data_dir))
 
 
@@ -143,6 +149,29 @@ def _check_that_none_runs(raft: RaftConfig, file: Path) -> None:
             f"whole; for one lost node use dledger node replace, and to restore all of it stop "
             f"{name} first, and start none before every machine has its folder"
         )
+
+
+def leave_note(
+    folders: Sequence[Path], place: Place, manifest: Manifest, done: Restored, until: Until
+) -> None:
+    """Each node's folder says that it was restored; its first leader tells the audit log."""
+    words = ["dledger", "restore", str(place)]
+    words += [] if until.index is None else ["--to-index", str(until.index)]
+    words += [] if until.time_ms is None else ["--to-time", moment_text(until.time_ms)]
+    note = {
+        "id": f"{done.checksum:08x}-{done.last}",
+        "target": f"backup {place}",
+        "command": shlex.join([*words, "--yes"]),
+        "by": user_here(),
+        "group": manifest.log.group,
+        "entries": done.entries,
+        "to_index": done.last,
+        "to_time": moment_text(done.last_ms),
+        "last_ms": done.last_ms,
+    }
+    for folder in folders:
+        folder.mkdir(parents=True, exist_ok=True)
+        OS_FILES.write_atomic(folder / NOTE, json.dumps(note).encode())
 
 
 def _restored_row(manifest: Manifest, done: Restored, into: Path) -> dict[str, Any]:
@@ -173,12 +202,13 @@ def _restored(
     )
     at_ms, rows = now_ms(), []
     for manifest, name in zip(found, cluster.profile.groups(), strict=True):
-        raft = [
-            build_node(read_node(write_node_file(root, cluster.profile, member), {})).raft
+        made = [
+            build_node(read_node(write_node_file(root, cluster.profile, member), {}))
             for member in cluster.profile.of_kind(BROKER)
             if member.group == name
         ]
-        done = restore(place, manifest, raft, until, at_ms)
+        done = restore(place, manifest, [one.raft for one in made], until, at_ms)
+        leave_note([one.broker.root for one in made], place, manifest, done, until)
         rows.append(_restored_row(manifest, done, root))
     profile.save(root, replace(cluster.profile, formatted=True))
     return rows

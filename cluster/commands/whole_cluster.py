@@ -200,6 +200,41 @@ async def _watch(count: int | None, seconds: float, address: Reach, output: str)
         await asyncio.sleep(seconds)
 
 
+@cluster.command("leads")
+@address_option
+@output_option
+def leads(address: Reach, output: str) -> None:
+    """List the nodes that led each broker name, from which to which, and why, the newest last.
+
+    Nodes keep the last 200 in memory: what was before the oldest of them was started is not known.
+    """
+    rows = asyncio.run(_leads(address))
+    emit(rows, output, ("time", "group", "term", "from", "to", "why"))
+
+
+async def _leads(address: Reach) -> list[dict[str, Any]]:
+    async with connected(address) as client:
+        found = await client.admin().lead_moves()
+    for one in found:
+        for node in one.left_out:
+            click.echo(
+                f"{one.group}: {node} is left out, it does not answer or is of an older release",
+                err=True,
+            )
+    return [
+        {
+            "time": time_of(row["at_ms"]),
+            "group": one.group,
+            "term": row["term"],
+            "from": row["before"],
+            "to": row["leader"],
+            "why": row["why"],
+        }
+        for one in found
+        for row in one.rows
+    ]
+
+
 State = dict[tuple[str, str], tuple[str, str]]
 """What is watched: (kind, subject) → what is compared, and its sentence."""
 _ITSELF, _ANSWERS = ("cluster", "cluster"), ("answers", "answers")

@@ -7,10 +7,13 @@ them and `dledger doctor` prints them.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 CRITICAL, WARNING = "critical", "warning"
+CLOCK_SECONDS_MAX = 5.0
+"""A clock that is further off from those of most nodes is an alert."""
 LAG_ENTRIES_MAX = 10_000
 """A replica that is further behind its leader is an alert, as in /readyz."""
 DISK_USED_MAX = 0.85
@@ -60,8 +63,10 @@ def alerts(replicas: Sequence[Row], members: Mapping[str, Row]) -> Iterator[dict
                 "bring the missing nodes back (dledger member list says which)",
             )
         heard = heard_by_leader(members.get(group, {}))
+        usual = usual_clock(replicas)
         for row in _of(group, replicas):
             yield from _of_replica(row, leader, is_heard=str(row["node"]) in heard)
+            yield from _of_clock(row, usual)
 
 
 def _of(group: str, replicas: Iterable[Row]) -> list[Row]:
@@ -130,6 +135,45 @@ def _of_replica(row: Row, leader: Row | None, *, is_heard: bool) -> Iterator[dic
             node,
             f"{node} is {behind} entries behind its leader",
             "look at its disk and its link; it catches up by itself when both are well",
+        )
+
+
+def usual_clock(replicas: Iterable[Row]) -> float:
+    """How far most clocks are ahead of the one that asks, in seconds: the median."""
+    ahead = [row["clock_ahead_seconds"] for row in replicas if "clock_ahead_seconds" in row]
+    return statistics.median(ahead) if ahead else 0.0
+
+
+def _of_clock(row: Row, usual: float) -> Iterator[dict[str, str]]:
+    """A clock that is off from those of most nodes, by more than the answer leaves in doubt."""
+    if "clock_ahead_seconds" not in row:
+        return
+    ahead = float(row["clock_ahead_seconds"]) - usual
+    if abs(ahead) - float(row["clock_doubt_seconds"]) > CLOCK_SECONDS_MAX:
+        node = str(row["node"])
+        yield alert(
+            WARNING,
+            "clock",
+            node,
+            f"the clock of {node} is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} "
+            "those of the other nodes, so messages are stored under, and delivered at, wrong times "
+            "while it leads",
+            "set it by the network's time there (chronyc tracking, timedatectl)",
+        )
+
+
+def clock_of_this_machine(replicas: Sequence[Row]) -> Iterator[dict[str, str]]:
+    """The clock of the machine that asks, where it is off from those of most nodes."""
+    ahead = -usual_clock(replicas)
+    doubt = max((float(row.get("clock_doubt_seconds", 0)) for row in replicas), default=0.0)
+    if abs(ahead) - doubt > CLOCK_SECONDS_MAX:
+        yield alert(
+            WARNING,
+            "clock",
+            "this machine",
+            f"its clock is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} those of the "
+            "nodes, so times that are given to commands mean other moments there",
+            "set it by the network's time (chronyc tracking, timedatectl)",
         )
 
 

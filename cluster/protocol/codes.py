@@ -19,6 +19,7 @@ int16 (the codes of pops travel in JSON headers only), so ours lie below 32768, 
     request  31019  LIST_ACCOUNTS             ext brokerName; JSON body
     request  31020  LIST_AUDIT                ext before, after, sinceMs, …, brokerName; JSON body
     request  31021  RECORD_ACTION             ext verb, target, command, brokerName; JSON body
+    request  31022  LIST_LEADERS              leaders that one replica has seen; JSON body
     response 31901  NOT_LEADER                ext leader (address, may be absent), term
     response 31902  OUTCOME_UNKNOWN
     response 31903  SEQUENCE_GAP
@@ -170,6 +171,7 @@ class RequestCode(enum.IntEnum):
     LIST_ACCOUNTS = 31019
     LIST_AUDIT = 31020
     RECORD_ACTION = 31021
+    LIST_LEADERS = 31022
     POP_MESSAGE = 200050
     ACK_MESSAGE = 200051
     PEEK_MESSAGE = 200052

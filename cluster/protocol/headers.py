@@ -239,6 +239,7 @@ class CreateTopicRequest:
     attributes: str | None = None
     force: bool = False
     intent: str | None = None  # ours: CREATE_ONLY, ALTER_ONLY; without, broker guesses by numbers
+    expected: str | None = None  # ours: row_digest of the row to change; another one is refused
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ for which client reads which.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -48,6 +49,15 @@ class MessageQueue(NamedTuple):
 def dump(value: Any) -> bytes:
     """JSON without whitespace."""
     return orjson.dumps(value)
+
+
+ABSENT = "absent"
+"""In place of a digest: there is no such row."""
+
+
+def row_digest(row: Mapping[str, Any]) -> str:
+    """The same for equal JSON objects, in any order of their fields."""
+    return hashlib.sha256(orjson.dumps(row, option=orjson.OPT_SORT_KEYS)).hexdigest()[:32]
 
 
 def load(body: bytes, what: str, *, items_max: int = ITEMS_MAX) -> Any:

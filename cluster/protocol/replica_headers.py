@@ -1,8 +1,9 @@
-"""31011 to 31015: an administrator's requests about the replicas of a broker name.
+"""31011 to 31015, 31022: an administrator's requests about the replicas of a broker name.
 
 31011          hand the lead over
 31012, 31013   the members of the group, listed and changed
 31014, 31015   one replica reads its own log for damage; replicas are compared
+31022          leaders that one replica has seen
 """
 
 from __future__ import annotations
@@ -79,4 +80,11 @@ class VerifyLogRequest:
 
     first: int
     last: int
+    bname: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListLeadersRequest:
+    """Answered with a JSON object: see cluster/broker/admin/lead_requests.py."""
+
     bname: str | None = None

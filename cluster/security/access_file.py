@@ -224,7 +224,7 @@ class Access:
         account = self.accounts.by_key.get(sender)
         if frame is not None and account is not None and account.quota is not None:
             key, paid = account.access_key, message_count(frame)
-            self.quotas.count_send(key, account.quota, -paid, -len(frame.body))
+            self.quotas.give_back(key, account.quota, paid, len(frame.body))
 
     def _admit(
         self, caller: Caller, host: str | None, frame: Frame, peer: str | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from tests.waiting import limit, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 CLIENT_PORT, PEER_PORT, ADMIN_PORT = 10911, 20911, 8080
+NAME_SERVER_PORT = 9876
 DATA_FILE_SIZE = 1 << 20
 BODY_SIZE_MAX = 200_000
 SETTINGS = """
@@ -55,6 +57,20 @@ class Ended:
         """The last line: what an operator sees first."""
         lines = self.text.strip().splitlines()
         return lines[-1] if lines else ""
+
+
+def name_server_at_taken_port(host: str) -> Ended:
+    """A name server that finds a program at its port."""
+    command = [sys.executable, "-m", "cluster.local.nameserver_main"]
+    with socket.create_server((host, NAME_SERVER_PORT)):
+        found = subprocess.run(
+            [*command, "--listen", f"{host}:{NAME_SERVER_PORT}"],
+            capture_output=True,
+            text=True,
+            timeout=limit(60),
+            cwd=ROOT,
+        )
+    return Ended(found.returncode, found.stdout + found.stderr)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,16 @@ from tests.waiting import limit
 
 from .conftest import MESSAGES, TOPIC, body_of
 from .frames import pull_fields, raw
-from .node_process import ADMIN_PORT, CLIENT_PORT, PEER_PORT, ROOT, Ended, NodeProcess, dledger
+from .node_process import (
+    ADMIN_PORT,
+    CLIENT_PORT,
+    PEER_PORT,
+    ROOT,
+    Ended,
+    NodeProcess,
+    dledger,
+    name_server_at_taken_port,
+)
 
 FAILED, USAGE, RETRY = 1, 2, 4
 
@@ -63,16 +72,7 @@ def test_a_taken_port(port: int, node: NodeProcess) -> None:
 
 
 def test_a_taken_port_of_a_name_server(free_address: str) -> None:
-    command = [sys.executable, "-m", "cluster.local.nameserver_main"]
-    with socket.create_server((free_address, 9876)):
-        found = subprocess.run(
-            [*command, "--listen", f"{free_address}:9876"],
-            capture_output=True,
-            text=True,
-            timeout=limit(60),
-            cwd=ROOT,
-        )
-    ended = Ended(found.returncode, found.stdout + found.stderr)
+    ended = name_server_at_taken_port(free_address)
     assert ended.code == FAILED, ended.text
     assert is_one_sentence(ended)
     assert "in use" in ended.sentence

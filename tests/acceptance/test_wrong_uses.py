@@ -13,20 +13,26 @@ import os
 import re
 import shutil
 import socket
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from cluster.commands.connecting import Reach
+from cluster.commands.doctor import cluster_alerts
 from cluster.nameserver.server import NameServer
 from tests.cluster.broker.harness import Brokers
 from tests.command_line import run
-from tests.waiting import eventually, limit
+from tests.waiting import eventually
 
-from .node_process import ADMIN_PORT, CLIENT_PORT, PEER_PORT, ROOT, NodeProcess
+from .node_process import (
+    ADMIN_PORT,
+    CLIENT_PORT,
+    PEER_PORT,
+    NodeProcess,
+    name_server_at_taken_port,
+)
 
 FAILED, USAGE, NOT_THERE, RETRY = 1, 2, 3, 4
 LINE = re.compile(r"dledger\[([a-z0-9-]+)\]: (.{10,}?); (.{3,})")
@@ -230,17 +236,39 @@ def test_a_node_whose_port_is_taken(port: str, node: NodeProcess) -> None:
 
 
 def test_a_name_server_whose_port_is_taken(free_address: str) -> None:
-    command = [sys.executable, "-m", "cluster.local.nameserver_main"]
-    with socket.create_server((free_address, 9876)):
-        found = subprocess.run(
-            [*command, "--listen", f"{free_address}:9876"],
-            capture_output=True,
-            text=True,
-            timeout=limit(60),
-            cwd=ROOT,
-        )
+    ended = name_server_at_taken_port(free_address)
     use = Use("", FAILED, "port-taken", "9876")
-    assert complaint(use, found.returncode, found.stderr) == ""
+    assert complaint(use, ended.code, ended.text) == ""
+
+
+async def test_a_node_whose_clock_is_off(tmp_path: Path, new_address: Callable[[], str]) -> None:
+    """`dledger doctor` names it; neither the other nodes, nor the machine that asks."""
+    async with NameServer(new_address(), 9876, warm_up_seconds=0.0) as server:
+        hosts = [new_address() for _ in range(3)]
+        brokers = Brokers(tmp_path, hosts, {"name_servers": (server.address,)})
+        await brokers.start()
+        try:
+            for off, words in ((90_000, "90 s ahead of"), (-4_000_000, "4000 s behind"), (0, "")):
+                node = brokers.nodes[1]
+                assert node is not None
+                ports = node.parts.admin_ports
+                right = ports.now_ms
+                object.__setattr__(ports, "now_ms", lambda off=off, right=right: right() + off)
+
+                async def told(words: str = words) -> bool:
+                    found = await cluster_alerts(Reach(server.address))
+                    clocks = [one for one in found if one["id"] == "clock"]
+                    if not words:
+                        return not clocks
+                    (one,) = clocks
+                    assert one["subject"] == "n1"
+                    assert "chronyc" in one["try"]
+                    return words in one["message"]
+
+                await eventually(told, f"the alert {words!r}")
+                object.__setattr__(ports, "now_ms", right)
+        finally:
+            await brokers.close()
 
 
 def test_a_node_that_is_there_already(node: NodeProcess, new_address: Callable[[], str]) -> None:

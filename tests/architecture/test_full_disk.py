@@ -25,6 +25,7 @@ WRITERS = {
     "cluster/backup/places.py": TOOL,
     "cluster/bench/disk.py": TOOL,
     "cluster/broker/kernel/apply/checkpoint.py": LATER,
+    "cluster/commands/restore.py": TOOL,
     "cluster/move/timer_check.py": TOOL,
     "cluster/move/to_plain.py": TOOL,
     "cluster/nameserver/kv_config.py": ASKED,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
 from cluster.broker.admin import (
+    lead_requests,
     leader_requests,
     member_requests,
     message_requests,
@@ -18,7 +19,9 @@ from cluster.broker.admin import (
 from cluster.broker.admin.accounts import requests, rocketmq
 from cluster.broker.admin.accounts.changes import AccountChanges
 from cluster.broker.admin.audit import requests as audit_requests
+from cluster.broker.admin.audit.restored import RestoreNote
 from cluster.broker.admin.audit.trail import AuditTrail
+from cluster.broker.admin.expected_rows import ChangesUnderWay
 from cluster.broker.admin.exports import Exports
 from cluster.broker.admin.figures import runtime
 from cluster.broker.admin.groups import asking, connections, moving, progress, settings
@@ -41,6 +44,7 @@ from cluster.broker.registration import Registered
 from cluster.core.apply import AppliedState
 from cluster.core.filter_bits import FilterBits
 from cluster.core.groups import Change, ClientRegistry
+from cluster.core.lead_history import LeadHistory
 from cluster.core.statistics import DailyTotals, Statistics
 from cluster.errors import ClusterError
 from cluster.security.access_file import Access
@@ -52,6 +56,7 @@ TABLES = (
     asking.ROUTES,
     audit_requests.ROUTES,
     connections.ROUTES,
+    lead_requests.ROUTES,
     leader_requests.ROUTES,
     member_requests.ROUTES,
     message_requests.ROUTES,
@@ -112,8 +117,10 @@ class Admin:
             daily_totals=DailyTotals(statistics, config.broker_name),
             derived=derived,
             disk=disk,
+            groups_under_way=_changes_under_way(leadership_parts),
             leader_address=leader_address,
             leadership=leadership,
+            leads=_leaders_seen(leadership, now_ms),
             log=log,
             now=owned.time,
             now_ms=now_ms,
@@ -126,13 +133,12 @@ class Admin:
             state=state,
             statistics=statistics,
             to_error=to_error,
+            topics_under_way=_changes_under_way(leadership_parts),
             writer=writer,
         )
         self.audit = AuditTrail(writer, leadership, node=config.node_id, now=owned.time)
-        retention = leadership_parts.add(
-            Retention(self.ports, environment.beginning, environment.files),
-            Retention.leadership_ended,
-        )
+        _tell_restore(self.ports, self.audit, environment)
+        retention = _retention(self.ports, environment, leadership_parts)
         self.housekeeping = Housekeeping(
             self.ports,
             Exports(environment.files, config.root, state, filters),
@@ -150,3 +156,27 @@ class Admin:
     def running(self) -> AbstractAsyncContextManager[None]:
         """Housekeeping runs within."""
         return self.housekeeping.running()
+
+
+def _leaders_seen(leadership: Leadership, now_ms: Callable[[], int]) -> LeadHistory:
+    leads = LeadHistory(now_ms())
+    leadership.on_change(
+        lambda: leads.told(leadership.role, leadership.term, leadership.leader, now_ms())
+    )
+    return leads
+
+
+def _changes_under_way(parts: LeadershipParts) -> ChangesUnderWay:
+    return parts.add(ChangesUnderWay(), ChangesUnderWay.leadership_ended)
+
+
+def _tell_restore(ports: AdminPorts, audit: AuditTrail, environment: BrokerEnvironment) -> None:
+    note = RestoreNote(ports, audit, environment.files, environment.config.root)
+    ports.leadership.on_change(note.look)
+
+
+def _retention(
+    ports: AdminPorts, environment: BrokerEnvironment, parts: LeadershipParts
+) -> Retention:
+    retention = Retention(ports, environment.beginning, environment.files)
+    return parts.add(retention, Retention.leadership_ended)

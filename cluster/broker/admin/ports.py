@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cluster.broker.admin.accounts.changes import AccountChanges
+from cluster.broker.admin.expected_rows import ChangesUnderWay
 from cluster.broker.config import BrokerConfig
 from cluster.broker.kernel.apply.derived import DerivedStore
 from cluster.broker.kernel.events.leadership import Leadership
@@ -19,6 +20,7 @@ from cluster.broker.kernel.write.offset_keeper import OffsetKeeper
 from cluster.broker.kernel.write.state_writer import StateWriter
 from cluster.core.apply import AppliedState
 from cluster.core.groups import ClientRegistry
+from cluster.core.lead_history import LeadHistory
 from cluster.core.statistics import DailyTotals, Statistics
 from cluster.errors import ClusterError
 from cluster.security.access_file import Access
@@ -37,8 +39,10 @@ class AdminPorts:
     live: LiveSettings
     derived: DerivedStore
     disk: DiskSpace
+    groups_under_way: ChangesUnderWay
     leader_address: Callable[[], str | None]
     leadership: Leadership
+    leads: LeadHistory
     log: LogPort
     daily_totals: DailyTotals
     now: Callable[[], float]
@@ -51,5 +55,6 @@ class AdminPorts:
     started_ms: int
     state: AppliedState
     statistics: Statistics
+    topics_under_way: ChangesUnderWay
     to_error: Callable[[Exception], ClusterError]
     writer: StateWriter

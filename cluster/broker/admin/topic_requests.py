@@ -43,7 +43,8 @@ def create_topic(ports: AdminPorts, call: Call, request: CreateTopicRequest) -> 
     """17: create or change a topic; answered when every reader here sees it.
 
     Stock clients have one request for both; `_is_creation` says which one it takes for a creation.
-    Raises InvalidRequest, Unauthorized; TopicNotFound for a topic that is only to be altered.
+    Raises InvalidRequest, Unauthorized, IllegalOperation; TopicNotFound for a topic that is only to
+    be altered.
     """
     config = TopicConfig(
         request.topic,
@@ -58,11 +59,19 @@ def create_topic(ports: AdminPorts, call: Call, request: CreateTopicRequest) -> 
     _check(config)
     if request.intent == ALTER_ONLY:
         existing_topic(ports.state.topics, config.name)
-    if _is_creation(ports.state.topics.get(config.name), config, request):
+    old = ports.state.topics.get(config.name)
+    ports.topics_under_way.check(
+        config.name, None if old is None else old.to_json(), request.expected
+    )
+    if _is_creation(old, config, request):
         change = TopicsChanged(create=(config,))
     else:
         change = TopicsChanged(put=(config,), gone=_gone_of(ports, [config]))
-    ports.writer.write(change, call.done)
+    _write(ports, call, [config.name], change)
+
+
+def _write(ports: AdminPorts, call: Call, names: list[str], change: TopicsChanged) -> None:
+    ports.topics_under_way.write(names, lambda ended: ports.writer.write(change, ended), call.done)
 
 
 def _read_rows(frame: Frame) -> list[TopicConfig]:
@@ -81,7 +90,7 @@ def create_topics(ports: AdminPorts, call: Call, rows: list[TopicConfig]) -> Non
         _check(config)
     if rows:
         change = TopicsChanged(put=tuple(rows), gone=_gone_of(ports, rows))
-        ports.writer.write(change, call.done)
+        _write(ports, call, [row.name for row in rows], change)
     else:
         call.answer()
 
@@ -184,7 +193,8 @@ def delete_topic(ports: AdminPorts, call: Call, request: TopicRequest) -> None:
     groups.update(name for name, _ in state.offsets.groups())
     names = {row.name for row in state.topics}
     retries = retry_topics_of(request.topic, groups, names) if exists else []
-    ports.writer.write(TopicsChanged(delete=(request.topic, *retries)), call.done)
+    gone = [request.topic, *retries]
+    _write(ports, call, gone, TopicsChanged(delete=tuple(gone)))
 
 
 def topic_config(ports: AdminPorts, call: Call, request: TopicRequest) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from cluster.client.admin.group_admin import GroupAdmin
+from cluster.client.admin.lead_moves import LeadMoves, lead_moves
 from cluster.client.admin.replica_comparison import Ask, Comparison, compare
 from cluster.client.admin.replica_states import replica_states
 from cluster.client.admin.stored_messages import found_in
@@ -107,14 +108,17 @@ class Admin:
         if queues is not None:
             check_queue_count(queues)
         for name in sorted(await self._instance.routes.registered()):
-            old = await topic_settings(self._instance, name, topic)
-            wanted = TopicSettings(
-                old.read_queues if queues is None else queues,
-                old.write_queues if queues is None else queues,
-                old.perm if perm is None else perm,
-                durability,
+            await alter_on(
+                self._instance,
+                name,
+                topic,
+                lambda old: TopicSettings(
+                    old.read_queues if queues is None else queues,
+                    old.write_queues if queues is None else queues,
+                    old.perm if perm is None else perm,
+                    durability,
+                ),
             )
-            await alter_on(self._instance, name, topic, wanted)
         return await until_routed(self._instance, topic)
 
     async def delete_topic(self, topic: str) -> None:
@@ -194,10 +198,15 @@ class Admin:
         with an answer also `term`, `leader`, `first_index`, `last_index`, `flushed_index`,
         `committed_index`, `applied_index`, `dispatched_index` (counted from 0), `disk`,
         `disk_detail`, `disk_used_ratio` (0 to 1), `messages_in_per_second` and
-        `messages_out_per_second` of the last minute, `durability` and `failed`. Raises
-        NotConnected.
+        `messages_out_per_second` of the last minute, `durability`, `failed`,
+        `clock_ahead_seconds` (of this machine's clock) and `clock_doubt_seconds` (half of the time
+        that the answer took). Raises NotConnected.
         """
         return await replica_states(self._instance)
+
+    async def lead_moves(self) -> list[LeadMoves]:
+        """The leaders of each broker name as its replicas remember them. Raises NotConnected."""
+        return await lead_moves(self._instance)
 
     async def transfer_leader(self, broker_name: str, node: str | None = None) -> dict[str, str]:
         """Hand the lead of a broker name to `node` (id or client address; None: the best one).

@@ -7,6 +7,7 @@ Without a leader it is the list of registered replicas.
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import orjson
@@ -73,6 +74,7 @@ async def _members(instance: ClientInstance, broker_name: str) -> list[dict[str,
 async def _one(instance: ClientInstance, address: str) -> dict[str, Any]:
     try:
         connection = await instance.pool.get(address)
+        asked = time.time()
         answer = await connection.ask(
             RequestCode.GET_BROKER_RUNTIME_INFO, EMPTY, time_limit=instance.config.request_timeout
         )
@@ -80,10 +82,14 @@ async def _one(instance: ClientInstance, address: str) -> dict[str, Any]:
         if not error.retriable:
             raise
         return dict(UNREACHABLE)
+    answered = time.time()
     table: dict[str, str] = orjson.loads(answer.body)["table"]
     row: dict[str, Any] = {
         name.removeprefix(PREFIX): value for name, value in table.items() if name.startswith(PREFIX)
     }
     row |= {name: int(row[name]) for name in NUMBERS if name in row}
     row |= {name: float(row[name]) for name in RATES if name in row}
+    if "time_ms" in row:
+        row["clock_ahead_seconds"] = int(row.pop("time_ms")) / 1000 - (asked + answered) / 2
+        row["clock_doubt_seconds"] = (answered - asked) / 2
     return {"role": "unknown", **row, "up": True}

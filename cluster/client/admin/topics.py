@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import orjson
 
+from cluster.client.admin.group_settings import CHANGE_ATTEMPTS, CHANGE_PAUSE_SECONDS
 from cluster.client.routing.client_instance import ClientInstance
 from cluster.client.routing.leader_requests import ask_leader
 from cluster.client.routing.routes import DEFAULT_TOPIC
-from cluster.errors import InvalidRequest, TopicNotFound
+from cluster.errors import IllegalOperation, InvalidRequest, TopicNotFound
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.durability import Durability, durability_of
 from cluster.protocol.frames import EMPTY
@@ -23,7 +25,7 @@ from cluster.protocol.headers import (
     TopicRequest,
     encode,
 )
-from cluster.protocol.json_body import MessageQueue
+from cluster.protocol.json_body import MessageQueue, row_digest
 from cluster.protocol.route import TopicRoute
 from cluster.protocol.topics import QueueBounds, decode_topic_list
 from commitlog.records.names import is_pop_retry
@@ -76,10 +78,18 @@ def check_queue_count(number: int) -> None:
 
 async def topic_settings(instance: ClientInstance, broker: str, topic: str) -> TopicSettings:
     """A topic's settings on one broker name. Raises TopicNotFound, ClusterError."""
+    return _settings_of(await _row_of(instance, broker, topic))
+
+
+async def _row_of(instance: ClientInstance, broker: str, topic: str) -> dict[str, Any]:
     request = encode(TopicRequest(topic))
     code = RequestCode.GET_TOPIC_CONFIG
     answer = await ask_leader(instance, broker, topic, code, request)
-    row = orjson.loads(answer.body)
+    found: dict[str, Any] = orjson.loads(answer.body)
+    return found
+
+
+def _settings_of(row: Mapping[str, Any]) -> TopicSettings:
     level = row.get("attributes", {}).get("durability")
     return TopicSettings(
         int(row["readQueueNums"]),
@@ -97,10 +107,26 @@ async def create_on(
 
 
 async def alter_on(
-    instance: ClientInstance, broker: str, topic: str, wanted: TopicSettings
+    instance: ClientInstance,
+    broker: str,
+    topic: str,
+    wanted: Callable[[TopicSettings], TopicSettings],
 ) -> None:
-    """Change an existing topic on one broker name. Raises TopicNotFound, ClusterError."""
-    await _put(instance, broker, topic, wanted, ALTER_ONLY)
+    """Change an existing topic on one broker name: `wanted` of the settings that it has.
+
+    They are read and changed again while other administrators change them meanwhile. Raises
+    TopicNotFound, IllegalOperation when that does not end, ClusterError.
+    """
+    for again in range(CHANGE_ATTEMPTS - 1, -1, -1):
+        row = await _row_of(instance, broker, topic)
+        try:
+            changed = wanted(_settings_of(row))
+            await _put(instance, broker, topic, changed, ALTER_ONLY, row_digest(row))
+            return
+        except IllegalOperation:
+            if not again:
+                raise
+        await asyncio.sleep(CHANGE_PAUSE_SECONDS)
 
 
 async def until_routed(instance: ClientInstance, topic: str) -> dict[str, TopicSettings]:
@@ -155,7 +181,12 @@ async def delete_from_all(instance: ClientInstance, topic: str) -> None:
 
 
 async def _put(
-    instance: ClientInstance, broker: str, topic: str, wanted: TopicSettings, intent: str
+    instance: ClientInstance,
+    broker: str,
+    topic: str,
+    wanted: TopicSettings,
+    intent: str,
+    expected: str | None = None,
 ) -> None:
     level = wanted.durability
     request = CreateTopicRequest(
@@ -166,6 +197,7 @@ async def _put(
         wanted.perm,
         attributes=f"+durability={level.value}" if level else None,
         intent=intent,
+        expected=expected,
     )
     code = RequestCode.UPDATE_AND_CREATE_TOPIC
     await ask_leader(instance, broker, topic, code, encode(request))

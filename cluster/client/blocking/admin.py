@@ -13,6 +13,7 @@ from cluster.client.admin import group_admin as _group_admin
 from cluster.client.admin.admin import TIME_MAX_MS, ClusterStatus
 from cluster.client.admin.group_admin import GroupDescription, QueueLag
 from cluster.client.admin.group_settings import GroupSettings
+from cluster.client.admin.lead_moves import LeadMoves
 from cluster.client.admin.replica_comparison import Comparison
 from cluster.client.admin.topics import TopicDescription, TopicSettings
 from cluster.client.blocking.loop_thread import LoopThread
@@ -135,10 +136,15 @@ class Admin:
         with an answer also `term`, `leader`, `first_index`, `last_index`, `flushed_index`,
         `committed_index`, `applied_index`, `dispatched_index` (counted from 0), `disk`,
         `disk_detail`, `disk_used_ratio` (0 to 1), `messages_in_per_second` and
-        `messages_out_per_second` of the last minute, `durability` and `failed`. Raises
-        NotConnected.
+        `messages_out_per_second` of the last minute, `durability`, `failed`,
+        `clock_ahead_seconds` (of this machine's clock) and `clock_doubt_seconds` (half of the time
+        that the answer took). Raises NotConnected.
         """
         return self._thread.run(self._inner.replicas())
+
+    def lead_moves(self) -> list[LeadMoves]:
+        """The leaders of each broker name as its replicas remember them. Raises NotConnected."""
+        return self._thread.run(self._inner.lead_moves())
 
     def transfer_leader(self, broker_name: str, node: str | None = None) -> dict[str, str]:
         """Hand the lead of a broker name to `node` (id or client address; None: the best one).

@@ -7,6 +7,7 @@ from cluster.console.api import (
     chaos_runs,
     configuration,
     dead_letters,
+    leads,
     resending,
     waiting,
 )
@@ -67,6 +68,23 @@ OPERATING: tuple[Route, ...] = (
         answer="WaitingPage",
         handler=waiting.list_transactions,
         parameters=(limit(), CURSOR),
+    ),
+    Route(
+        method="GET",
+        path="/api/v1/members",
+        role=Role.VIEWER,
+        summary="Members of each Raft group as its leader has them, and how many may fail.",
+        answer="Members",
+        handler=leads.list_members,
+    ),
+    Route(
+        method="GET",
+        path="/api/v1/leads",
+        role=Role.VIEWER,
+        summary="Leaders of each Raft group, as running nodes remember them, the newest first.",
+        answer="LeadMoves",
+        handler=leads.list_lead_moves,
+        parameters=(limit(),),
     ),
     Route(
         method="GET",

@@ -4,6 +4,7 @@ import { ApiError, get, token } from "./api.js";
 import { audit } from "./auditing.js";
 import { chaos } from "./chaosing.js";
 import { h, replace } from "./dom.js";
+import { raft } from "./leading.js";
 import * as operate from "./operating.js";
 import * as show from "./pages.js";
 import { failure } from "./parts.js";
@@ -14,7 +15,7 @@ const PAGES = [
   ["groups", "Groups", show.groups], ["clients", "Clients", show.clients], ["dead", "Dead letters", show.dead],
   ["scheduled", "Scheduled", operate.scheduled], ["transactions", "Transactions", operate.transactions],
   ["settings", "Settings", operate.settings], ["accounts", "Accounts", accounts],
-  ["audit", "Audit log", audit], ["chaos", "Chaos runs", chaos],
+  ["members", "Members", raft], ["audit", "Audit log", audit], ["chaos", "Chaos runs", chaos],
 ];
 const DETAILS = { topics: show.topic, groups: show.group, dead: operate.deadOf, messages: show.messages };
 /** Pages that no link of the bar leads to, with the one that is marked there. */

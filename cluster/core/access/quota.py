@@ -120,6 +120,12 @@ class Quotas:
             if bucket is not None:
                 bucket.left -= amount
 
+    def give_back(self, key: str, quota: Quota, messages: int, size: int) -> None:
+        """Undo `count_send` of a send that was not taken."""
+        for bucket, amount in zip(self._use(key, quota).buckets, (messages, size), strict=True):
+            if bucket is not None:
+                bucket.left = min(float(bucket.per_second), bucket.left + amount)
+
     def take_connection(self, key: str, quota: Quota, connection: Connection) -> None:
         """Count a connection, once. Raises QuotaExceeded; it is not counted then."""
         if quota.connections is None:

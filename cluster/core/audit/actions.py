@@ -21,6 +21,7 @@ from cluster.protocol.admin_headers import (
 )
 from cluster.protocol.codes import RequestCode as Code
 from cluster.protocol.headers import ALTER_ONLY, CreateTopicRequest, TopicRequest
+from cluster.protocol.json_body import ABSENT
 from cluster.protocol.replica_headers import ChangeMembersRequest, TransferLeaderRequest
 
 NAMES_MAX: Final = 10
@@ -70,9 +71,10 @@ def _delete_topic(request: TopicRequest) -> Action:
     return Action("topic delete", f"topic {request.topic}", command)
 
 
-def _put_groups(rows: list[dict[str, Any]]) -> Action | None:
-    names = [str(row["groupName"]) for row in rows]
-    return Action("group create", _names("group", names)) if rows else None
+def _put_groups(request: Any) -> Action | None:
+    names = [str(row["groupName"]) for row in request.rows]
+    verb = "group create" if request.expected in (None, ABSENT) else "group alter"
+    return Action(verb, _names("group", names)) if names else None
 
 
 def _delete_group(request: DeleteGroupRequest) -> Action:

@@ -567,6 +567,7 @@ of_user(31018, "change accounts", lambda name, _: Ask(body=body(delete=[name])))
 of_user(31019, "list accounts", lambda *_: Ask())
 always(31020, "the audit log", {"maxNum": 1})
 always(31021, "record an action", {"verb": "dlq resend", "target": "group a"})
+always(31022, "leaders seen")
 
 
 @attempt(309, "let a member consume secrets")

@@ -169,6 +169,7 @@ code    what it asks for                   anon none else read write full admin 
 31019   list accounts                       -    -    -    -    -     -    +     shown
 31020   the audit log                       -    -    -    -    -     -    +     shown
 31021   record an action                    -    -    -    -    -     -    +     state
+31022   leaders seen                        -    -    -    -    -     -    +     shown
 
 11      one's group, another topic          -    -    -    -    -     -    +     shown
 11      one's topic, another group          -    -    -    -    -     -    +     shown

@@ -15,6 +15,14 @@ from .test_transactions import COMMIT, Half
 #: Until checks of halves and messages of level 1 are due, and nothing that waits gives up.
 DUE_SECONDS = 7.0
 WAIT_MS = 20_000
+TOPIC = {
+    "topic": "T2",
+    "defaultTopic": "TBW102",
+    "readQueueNums": 1,
+    "writeQueueNums": 1,
+    "perm": 6,
+    "topicFilterType": "SINGLE_TAG",
+}
 
 
 def done(asked: Asked) -> Any:
@@ -93,6 +101,8 @@ class Busy:
             self.half_sent(b"second"),
             self.commit_offset(1, group="G2"),
             self.end(),
+            self.ask(Code.UPDATE_AND_CREATE_TOPIC, TOPIC),
+            self.ask(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=b'{"groupName":"G3"}'),
         ]
         broker.turn()
         asked.append(client.numbered("p", 2, topic="N"))  # waits for the one on its way

@@ -29,6 +29,7 @@ from cluster.protocol.frames import Frame
 from cluster.protocol.recall_headers import RecallRequest, recall_handle
 from cluster.protocol.replica_headers import (
     ChangeMembersRequest,
+    ListLeadersRequest,
     ScrubLogRequest,
     TransferLeaderRequest,
     VerifyLogRequest,
@@ -86,6 +87,7 @@ VALID: dict[int, Any] = {
     Code.LIST_WAITING: ListWaitingRequest("delayed"),
     Code.LIST_ACCOUNTS: ListAccountsRequest(),
     Code.LIST_AUDIT: ListAuditRequest(1, before=7),
+    Code.LIST_LEADERS: ListLeadersRequest(),
     Code.RECORD_ACTION: RecordActionRequest("dlq resend", "group CG"),
     Code.AUTH_DELETE_USER: UserRequest("nobody"),
     Code.AUTH_GET_USER: UserRequest("nobody"),

@@ -28,6 +28,8 @@ OUTLIVES = {
     "AppliedState": LOG,
     "AccountTable": LOG,
     "AuditTrail": "counts refusals of this node",
+    "LeadHistory": "leaders of this node's group, whoever leads",
+    "RestoreNote": "waits until the log has the entry, whoever leads",
     "InFront": "set while one step of a request runs",
     "Rate": "of `AuditTrail`: refusals of this node",
     "Access": "accounts of this node's file and of the log, whoever leads",

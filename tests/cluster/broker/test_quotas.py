@@ -116,7 +116,14 @@ async def test_a_send_pays_once_when_it_waits_and_nothing_when_it_is_refused(
             paid.append(messages)
             count(key, quota, messages, size)
 
+        given = quotas.give_back
+
+        def back(key: str, quota: Quota, messages: int, size: int) -> None:
+            paid.append(-messages)
+            given(key, quota, messages, size)
+
         monkeypatch.setattr(quotas, "count_send", counted)
+        monkeypatch.setattr(quotas, "give_back", back)
         late = await asked(client, 310, send("made-by-its-first-send"), "a-writer")
         assert (late.code, paid) == (0, [1, -1, 1]), "it waited for its topic, and paid once"
         refused = await asked(client, 310, send("orders", e=99), "a-writer")

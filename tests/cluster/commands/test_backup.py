@@ -7,15 +7,19 @@ import errno
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from cluster.backup.errors import BackupDamaged, BackupGap, PlaceFailed
 from cluster.backup.manifest import NAME
+from cluster.backup.places import FolderPlace
+from cluster.backup.restoring import Restored, Until
 from cluster.cli import dledger
 from cluster.client import connect
-from cluster.commands import backup
+from cluster.commands import backup, restore
 from cluster.local.launcher import LocalCluster
 from tests.conftest import MakeCluster
 
@@ -116,6 +120,9 @@ def test_lost_cluster_is_restored_with_its_messages_and_positions(
     new = LocalCluster(root, tied=True)
     try:
         new.up()
+        (entry,) = [row for row in rows("audit", "-a", new.nameserver) if row["verb"] == "restore"]
+        assert (entry["target"], entry["outcome"]) == (f"backup {place}", "done")
+        assert entry["parameters"]["to_index"] == row["to_index"]
         assert asyncio.run(consume(new, 10)) == [str(n) for n in range(20, 30)]
         asyncio.run(send(new, 30, 31))
         assert asyncio.run(consume(new, 1)) == ["30"]
@@ -152,11 +159,51 @@ def test_round_that_may_succeed_later_is_tried_again(
             raise Stopped
 
     monkeypatch.setattr(backup, "_replicas", replicas)
+    monkeypatch.setattr(backup, "_has_files", lambda *_: True)
     monkeypatch.setattr(backup.time, "sleep", sleep)
     found = CliRunner().invoke(dledger, ["backup", "run", str(tmp_path), "--every", "5"])
     assert len(tried) == rounds
     assert isinstance(found.exception, Stopped if rounds == 3 else type(error))
     assert found.stderr.count(f"tried again in 5 s: {error}") == (rounds if rounds == 3 else 0)
+
+
+def test_a_full_disk_ends_a_restore_and_no_note_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full:
+        def write_atomic(self, path: Path, data: bytes) -> None:
+            raise OSError(errno.ENOSPC, "no space")
+
+    monkeypatch.setattr(restore, "OS_FILES", Full())
+    manifest: Any = SimpleNamespace(log=SimpleNamespace(group="default"))
+    done = Restored(1, 1, 0, 7)
+    with pytest.raises(OSError, match="no space"):
+        restore.leave_note([tmp_path], FolderPlace(tmp_path), manifest, done, Until())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_waits_for_a_cluster_that_is_not_made_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without `--every` it says that there is none; with it, it looks until there is one."""
+    root, slept = tmp_path / "later", list[float]()
+    words = ["backup", "run", str(tmp_path / "place"), "--root", str(root)]
+    found = CliRunner().invoke(dledger, words)
+    assert "no local cluster is known" in str(found.exception)
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 3:  # somebody makes it now
+            monkeypatch.setattr(backup, "_has_files", lambda *_: True)
+            monkeypatch.setattr(backup, "_replicas", lambda *_: [])
+        if len(slept) == 4:
+            raise Stopped
+
+    monkeypatch.setattr(backup.time, "sleep", sleep)
+    found = CliRunner().invoke(dledger, [*words, "--every", "5"])
+    assert isinstance(found.exception, Stopped), found.output
+    assert found.stderr.count(f"no replica has files in {root} yet") == 1
+    assert slept[:3] == [5, 5, 5]
 
 
 def test_place_without_a_backup_is_told(tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ PAGES = {
     "transactions": "outcome",
     "settings": "Settings of",
     "accounts": "No account is asked for",
+    "members": "Leaders of broker-a",
     "audit": "topic orders",
     "chaos": "of 3",
     "trace": "Follow",

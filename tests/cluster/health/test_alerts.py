@@ -6,12 +6,15 @@ import os
 import socket
 from typing import Any
 
+import pytest
+
 from cluster.health.alerts import (
     CRITICAL,
     LAG_ENTRIES_MAX,
     WARNING,
     alert,
     alerts,
+    clock_of_this_machine,
     leader_of,
 )
 from cluster.health.ports import with_programs
@@ -94,3 +97,37 @@ def test_program_at_a_port_of_a_node_that_is_not_reached_is_named(free_address: 
         other = {**down, "id": "disk"}
         assert with_programs([other], {"n2": f"{free_address}:10911"}) == [other]
     assert with_programs([down], {"n2": f"{free_address}:10911"}) == [down]
+
+
+def clocks(*ahead: float, doubt: float = 0.01) -> list[dict[str, str]]:
+    rows = [
+        {
+            **replica(f"n{number}", "follower" if number else "leader"),
+            "clock_ahead_seconds": one,
+            "clock_doubt_seconds": doubt,
+        }
+        for number, one in enumerate(ahead)
+    ]
+    told = (*clock_of_this_machine(rows), *alerts(rows, WELL))
+    return [one for one in told if one["id"] == "clock"]
+
+
+@pytest.mark.parametrize(
+    ("ahead", "subjects"),
+    [
+        ((0.1, -0.2, 0.0), []),
+        ((4.9, 0.0, 0.0), []),
+        ((5.5, 0.0, 0.0), ["n0"]),
+        ((0.0, -5.5, 0.0), ["n1"]),
+        ((100.0, 100.1, 99.9), ["this machine"]),
+        ((-100.0, -100.0, 0.0), ["this machine", "n2"]),
+        ((3600.0,), ["this machine"]),
+    ],
+)
+def test_clocks_that_are_off(ahead: tuple[float, ...], subjects: list[str]) -> None:
+    assert [one["subject"] for one in clocks(*ahead)] == subjects
+
+
+def test_a_slow_answer_blames_no_clock() -> None:
+    assert clocks(9.0, 0.0, 0.0, doubt=6.0) == []
+    assert [one["subject"] for one in clocks(12.0, 0.0, 0.0, doubt=6.0)] == ["n0"]

@@ -119,6 +119,7 @@ def _replica(ports: AdminPorts, call: Call) -> dict[str, object]:
     figures = {
         "node": ports.config.node_id,
         "role": node.role.value,
+        "time_ms": ports.now_ms(),
         "term": node.term,
         "leader": node.leader or "",
         "first_index": ports.log.store.first_index,

@@ -6,7 +6,7 @@ A group's bean is kept whole; what a request leaves out keeps RocketMQ's default
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from cluster.broker.admin.ports import AdminPorts
 from cluster.broker.kernel.net.request_bodies import (
@@ -67,25 +67,36 @@ def checked_bean(value: Mapping[str, Any]) -> dict[str, Any]:
     return bean
 
 
-def _read_group(frame: Frame) -> list[dict[str, Any]]:
-    return [checked_bean(json_object(frame, "a consumer group"))]
+class PutGroups(NamedTuple):
+    """Settings of groups. `expected`: see expected_rows.py; of a single group only."""
+
+    rows: list[dict[str, Any]]
+    expected: str | None = None
 
 
-def _read_groups(frame: Frame) -> list[dict[str, Any]]:
+def _read_group(frame: Frame) -> PutGroups:
+    expected = frame.ext.get("expected")
+    return PutGroups([checked_bean(json_object(frame, "a consumer group"))], expected)
+
+
+def _read_groups(frame: Frame) -> PutGroups:
     value = json_object(frame, "a list of groups")
     rows = json_rows(value, "groupConfigList", "list of groups")
-    return [checked_bean(row) for row in rows]
+    return PutGroups([checked_bean(row) for row in rows])
 
 
-def put_groups(ports: AdminPorts, call: Call, beans: list[dict[str, Any]]) -> None:
-    """200, 225: create or change groups, all or none.
+def put_groups(ports: AdminPorts, call: Call, request: PutGroups) -> None:
+    """200, 225: create or change groups, all or none. Raises IllegalOperation.
 
     The groups and the retry topics they lack are one turn's records.
     """
+    beans = request.rows
     if not beans:
         call.answer()
         return
     state, writer = ports.state, ports.writer
+    names = [str(bean["groupName"]) for bean in beans]
+    ports.groups_under_way.check(names[0], state.groups.get(names[0]), request.expected)
     missing = tuple(
         TopicConfig(RETRY_PREFIX + bean["groupName"], count, count)
         for bean in beans
@@ -94,7 +105,8 @@ def put_groups(ports: AdminPorts, call: Call, beans: list[dict[str, Any]]) -> No
     )
     if missing:
         writer.write(TopicsChanged(create=missing), _told_by_the_group)
-    writer.write(GroupsChanged(put=tuple(beans)), call.done)
+    change = GroupsChanged(put=tuple(beans))
+    ports.groups_under_way.write(names, lambda ended: writer.write(change, ended), call.done)
 
 
 def _told_by_the_group(error: Exception | None) -> None:
@@ -135,8 +147,14 @@ def delete_group(ports: AdminPorts, call: Call, request: DeleteGroupRequest) -> 
     if name in BUILT_IN_GROUPS:
         raise Unauthorized(f"the group {name} is the broker's own; change another one")
     change = GroupsChanged(delete=(name,), clean_offset=request.clean_offset)
+
+    def write() -> None:
+        ports.groups_under_way.write(
+            [name], lambda ended: ports.writer.write(change, ended), call.done
+        )
+
     if not request.clean_offset:
-        ports.writer.write(change, call.done)
+        write()
         return
 
     def flushed(error: Exception | None) -> None:
@@ -144,7 +162,7 @@ def delete_group(ports: AdminPorts, call: Call, request: DeleteGroupRequest) -> 
         if error is not None:
             call.refuse(error)
         else:
-            call.guarded(lambda: ports.writer.write(change, call.done))
+            call.guarded(write)
 
     ports.offsets.flushed(name, flushed)
 

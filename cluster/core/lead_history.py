@@ -1,0 +1,75 @@
+"""The leaders that a node has seen, the newest last: a bounded list in its memory. Pure.
+
+role changes of the replica ─► told ─► a row for each term that has a leader
+
+A node tells why a lead moved only of the elections that it won itself, since it alone knows why it
+stood: a follower that did not hear from its leader asks first whether it would be elected
+(pre-candidate), and one that the leader has appointed stands at once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+
+from dledger.core.types import NodeId, Role, Term
+
+KEPT: Final = 200
+"""Rows; older ones are forgotten."""
+NOT_HEARD: Final = "not-heard"
+HANDED_OVER: Final = "handed-over"
+NOT_TOLD: Final = ""
+REASONS: Final = (NOT_TOLD, NOT_HEARD, HANDED_OVER)
+
+
+@dataclass(frozen=True, slots=True)
+class LeadSeen:
+    """One leader of one term.
+
+    Attributes:
+        at_ms: when this node learned of it, in ms since 1970 by its own clock.
+        why: NOT_HEARD: it had not heard from the leader before; HANDED_OVER: that one appointed
+            it; NOT_TOLD: another node was elected, or no leader before it is known.
+    """
+
+    at_ms: int
+    term: int
+    leader: str
+    why: str
+
+
+class LeadHistory:
+    """One per replica.
+
+    Attributes:
+        since_ms: what was before this moment is not in it.
+    """
+
+    def __init__(self, since_ms: int) -> None:
+        self.since_ms = since_ms
+        self._rows: deque[LeadSeen] = deque(maxlen=KEPT)
+        self._stands_because = NOT_TOLD
+
+    @property
+    def rows(self) -> list[LeadSeen]:
+        """The oldest first."""
+        return list(self._rows)
+
+    def told(self, role: Role, term: Term, leader: NodeId | None, at_ms: int) -> None:
+        """The replica's role, term and leader now; a row that is there already stays."""
+        if role is Role.PRE_CANDIDATE:
+            self._stands_because = NOT_HEARD
+        elif role is Role.CANDIDATE:
+            self._stands_because = self._stands_because or HANDED_OVER
+        else:
+            self._known(role, term, leader, at_ms)
+            self._stands_because = NOT_TOLD
+
+    def _known(self, role: Role, term: Term, leader: NodeId | None, at_ms: int) -> None:
+        last = self._rows[-1] if self._rows else None
+        if leader is None or (last is not None and term <= last.term):
+            return
+        has_won = role is Role.LEADER and last is not None and last.leader != leader
+        why = self._stands_because if has_won else NOT_TOLD
+        self._rows.append(LeadSeen(at_ms, term, leader, why))
