@@ -20,8 +20,8 @@ function members(group) {
       ["behind", (row) => number(row.behind), true],
       ["silent", (row) => (row.silent_seconds === null ? "–" : seconds(row.silent_seconds)), true],
       ["counts", (row) => (row.uncounted ? h("span.warn", {}, `no: ${row.uncounted}`) : "yes")],
-      ["of peers", (row) => h("span.mono", {}, row.address)],
-      ["of clients", (row) => h("span.mono", {}, row.service)],
+      ["address for peers", (row) => h("span.mono", {}, row.address)],
+      ["address for clients", (row) => h("span.mono", {}, row.service)],
     ], group.members, "Its leader does not answer."),
     group.visitors.map((row) => h("p.warn", {}, `${row.node} at ${row.address} calls and is no member.`)));
 }
