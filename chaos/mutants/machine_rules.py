@@ -8,6 +8,8 @@ from chaos.mutants.patch import Patch
 _SESSIONS = "tests/dledger/machine/test_sessions.py::"
 _SIMULATED = "tests/chaos/testing/test_simulated.py::test_an_object_is_right_under_faults"
 _RESULTS = "tests/dledger/machine/test_results.py::"
+_RUNS = "tests/dledger/machine/test_runs.py::"
+_SENDING = "tests/dledger/machine/test_sending.py::"
 _LATE = "tests/dledger/machine/test_late.py::"
 _NODE = "tests/dledger/machine/test_node.py::"
 _AGREEMENT = "tests/dledger/machine/test_agreement.py::"
@@ -26,6 +28,42 @@ MACHINES = (
         ("R8",),
         _one("dledger.machine.sessions", "if sequence in known.results:", "if False:"),
         tests=(_NODE + "test_what_is_repeated_is_applied_once",),
+    ),
+    Mutant(
+        "a-run-of-commands-is-applied-again",
+        ("R8",),
+        _one(
+            "dledger.machine.sessions",
+            "if not is_in_window or not known.results.keys().isdisjoint(sequences):",
+            "if not is_in_window:",
+        ),
+        tests=(_RUNS + "test_what_is_applied_does_not_depend_on_how_entries_come",),
+    ),
+    Mutant(
+        "a-run-that-its-caller-has-forgotten-is-applied",
+        ("R8",),
+        _one(
+            "dledger.machine.sessions",
+            "least <= sequences.start and sequences.stop <= least + WINDOW",
+            "sequences.stop <= least + WINDOW",
+        ),
+        tests=(_RUNS + "test_a_run_with_one_that_is_not_new_is_looked_at_one_by_one",),
+    ),
+    Mutant(
+        "a-run-has-commands-of-another-session",
+        ("R8",),
+        _one(
+            "dledger.machine.entries",
+            "times.count(time_ms) == sessions.count(session) == count",
+            "times.count(time_ms) == count",
+        ),
+        tests=(_RUNS + "test_a_run_ends_before_what_its_proposal_did_not_bring",),
+    ),
+    Mutant(
+        "a-command-is-sent-from-inside-an-event-of-the-log",
+        ("R27",),
+        _one("dledger.machine.sending", " and not replica.in_event", ""),
+        tests=(_SENDING + "test_a_command_from_inside_an_event_of_the_log_waits_for_its_end",),
     ),
     Mutant(
         "a-forgotten-command-is-applied-late",

@@ -215,7 +215,7 @@ class MachineProcess:
 
     def soon(self) -> None:
         """Send all that is queued when this event is over."""
-        if self.proposer.has_queued and not self._flushing:
+        if self.proposer.queued_count and not self._flushing:
             self._flushing = True
             self.node.scheduler.after(0.0, lambda _: self.node.in_process(self, self._flush))
 

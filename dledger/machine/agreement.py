@@ -13,8 +13,9 @@ took another's state in the middle of a window has nothing to say about that win
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from commitlog.records.checksum import crc32
@@ -57,22 +58,20 @@ class Agreement:
             self._current = (index + 1) // self._every
             self._windows[self._current] = _Window(None)
 
-    def note(self, results: Iterable[tuple[int, bytes]], *, leads: bool) -> None:
+    def note(self, indexes: Sequence[int], results: Sequence[bytes], *, leads: bool) -> None:
         """The commands at these indexes had these results. Call it for all, in order."""
-        every, pack = self._every, _RESULT.pack
-        if not every:
-            return
-        own: bytearray | None = None
-        begin = end = 0  # of the window that `own` is of
-        for index, result in results:
-            if not begin <= index < end:
-                window = index // every
-                if window != self._current:
-                    self._next(window, leads=leads)
-                own = self._windows[window].own
-                begin, end = window * every, (window + 1) * every
+        every, at = self._every, 0
+        while every and at < len(indexes):
+            window = indexes[at] // every
+            if window != self._current:
+                self._next(window, leads=leads)
+            begin = window * every
+            end = bisect_left(indexes, begin + every, at)
+            own = self._windows[window].own
             if own is not None:
-                own += pack(index - begin, crc32(result))
+                places = [index - begin for index in indexes[at:end]]
+                own += b"".join(map(_RESULT.pack, places, map(crc32, results[at:end])))
+            at = end
 
     def _next(self, window: int, *, leads: bool) -> None:
         before, self._current = self._current, window

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Collection, Iterable, Sequence
-from itertools import groupby
+from itertools import islice
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from commitlog.files.system import Buffer
 from dledger.errors import CommandRefused, ResultNotKept, StateMachineFailed
 from dledger.machine.agreement import Agreement
-from dledger.machine.entries import HEAD_SIZE, LATER, OTHER, Kind, opened
+from dledger.machine.entries import HEAD_SIZE, LATER, OTHER, Kind, Row, Run, opened, runs_of
 from dledger.machine.sessions import NOT_KEPT, Sessions, Verdict
-from dledger.machine.state_machine import Entry, ReplicatedStateMachine
+from dledger.machine.state_machine import Entry, ReplicatedStateMachine, json_bytes
 from dledger.replica.envelope import is_noop
 
 C = TypeVar("C")
@@ -52,9 +52,6 @@ class Told(NamedTuple):
 Results = Sequence[tuple[int, object]]
 """(sequence, result) of commands of one session, in order; a `CommandRefused` is a result."""
 
-_Admitted = tuple[int, int, int, int, int, bytes]
-"""A command to be applied: index, term, log's time in ms, session, sequence, bytes."""
-
 
 class Applier(Generic[C, R]):
     """The applier of one node; see the module's text."""
@@ -74,29 +71,69 @@ class Applier(Generic[C, R]):
         self.sessions = Sessions(results_bytes_max=machine.results_bytes_max)
         self._agreement, self._voters = agreement, voters
         self._told, self._applied = told, applied
+        is_json = type(machine).encode_result is ReplicatedStateMachine.encode_result
+        self._encode_result = json_bytes if is_json else machine.encode_result
         self._has_batches = type(machine).apply_batch is not ReplicatedStateMachine.apply_batch
         self._time_ms = 0
         #: The log's time of the last search for expired sessions; -1: search again.
         self._looked_ms = -1
-        self._batch: list[_Admitted] = []
+        #: Admitted commands, to be applied together.
+        self._batch: list[Entry[C]] = []
+        #: (session, sequences) of the commands of the batch, in their order.
+        self._runs: list[tuple[int, list[int]]] = []
         #: Highest index that the state holds.
         self.applied = -1
 
-    def apply(self, entries: Iterable[tuple[int, int, Buffer]], *, leads: bool) -> None:
+    def apply(self, entries: Iterable[Row], *, leads: bool) -> None:
         """Entries (index, term, body) in order. Raises StateMachineFailed, StateMachineDiverged."""
-        index, admit = self.applied, self.sessions.admit
-        for index, term, body, kind, time_ms, session, sequence, lowest in opened(entries):
+        rows, index = iter(entries), self.applied
+        for row in rows:
+            index = row[0]
             if index % SHRINK_EVERY == 0:
                 self._flush(leads)
                 self.sessions.shrink()
+            piece = [row, *islice(rows, SHRINK_EVERY - index % SHRINK_EVERY - 1)]
+            index += len(piece) - 1
+            assert piece[-1][0] == index, "the log has no gaps"
+            self._apply_piece(piece, leads)
+        self._flush(leads)
+        self.applied = index
+
+    def _apply_piece(self, piece: Sequence[Row], leads: bool) -> None:
+        """Entries among which no results are given up."""
+        begin = 0
+        for run in runs_of(piece):
+            rows = piece[begin : run.end]
+            if run.session < 0 or not self._admit_run(run, rows):
+                self._apply_each(rows, leads)
+            begin = run.end
+
+    def _admit_run(self, run: Run, rows: Sequence[Row]) -> bool:
+        """Add commands of one proposal to the batch, if all of them are new; else add none."""
+        time_ms = self._at_time(run.time_ms)
+        sequences = range(run.sequence, run.sequence + len(rows))
+        if not self.sessions.admit_run(run.session, sequences, run.lowest, time_ms):
+            return False
+        self._add(rows, time_ms)
+        self._runs.append((run.session, list(sequences)))
+        return True
+
+    def _at_time(self, time_ms: int) -> int:
+        """The log's time at an entry with this stamp; sessions that are idle by it have expired."""
+        if time_ms < self._time_ms:
+            time_ms = self._time_ms
+        if time_ms != self._looked_ms:
+            self._time_ms = self._looked_ms = time_ms
+            self.sessions.expire(time_ms)
+        return time_ms
+
+    def _apply_each(self, rows: Sequence[Row], leads: bool) -> None:
+        admit = self.sessions.admit
+        for index, term, body, kind, stamp, session, sequence, lowest in opened(rows):
             if kind <= OTHER:
                 self._pass_over(index, body, kind)
                 continue
-            if time_ms < self._time_ms:
-                time_ms = self._time_ms
-            if time_ms != self._looked_ms:
-                self._time_ms = self._looked_ms = time_ms
-                self.sessions.expire(time_ms)
+            time_ms = self._at_time(stamp)
             if kind == _OPEN:
                 self._flush(leads)
                 self.sessions.open(index, time_ms)
@@ -105,17 +142,32 @@ class Applier(Generic[C, R]):
                 continue
             verdict = admit(session, sequence, lowest, time_ms)
             if verdict is _APPLY:
-                data = bytes(body[HEAD_SIZE:])
                 if kind == _COMMAND:
-                    self._batch.append((index, term, time_ms, session, sequence, data))
+                    self._add([(index, term, body)], time_ms)
+                    self._note_session(session, sequence)
                 else:
                     self._flush(leads)
-                    self._compare(session, sequence, data)
+                    self._compare(session, sequence, bytes(body[HEAD_SIZE:]))
             elif verdict is Verdict.NO_SESSION:
                 self._flush(leads)
                 self._told(Told(kind, session, sequence, index))
-        self._flush(leads)
-        self.applied = index
+
+    def _add(self, rows: Sequence[Row], time_ms: int) -> None:
+        """Add admitted commands, decoded, to the batch."""
+        decode, batch = self.machine.decode, self._batch
+        index = -1
+        try:
+            for index, term, body in rows:
+                batch.append(Entry(index, term, time_ms, decode(bytes(body[HEAD_SIZE:]))))
+        except Exception as error:  # by the user's code
+            raise StateMachineFailed(index, f"decode raised {_say(error)}") from error
+
+    def _note_session(self, session: int, sequence: int) -> None:
+        runs = self._runs
+        if runs and runs[-1][0] == session:
+            runs[-1][1].append(sequence)
+        else:
+            runs.append((session, [sequence]))
 
     def _pass_over(self, index: int, body: Buffer, kind: int) -> None:
         if kind == LATER:
@@ -130,34 +182,32 @@ class Applier(Generic[C, R]):
 
     def _compare(self, session: int, sequence: int, data: bytes) -> None:
         """Compare the results of a window that a node has published with this node's."""
-        self.sessions.keep(session, [(sequence, _DONE)])
+        self.sessions.keep(session, [sequence], [_DONE])
         self._applied(session, [(sequence, None)])
         self._agreement.published(data, self._voters())
 
     def _flush(self, leads: bool) -> None:
         """Apply the batch, keep its results, and report them session by session."""
-        batch = self._batch
+        batch, runs = self._batch, self._runs
         if not batch:
             return
-        self._batch = []
+        self._batch, self._runs = [], []
         results = self._results(batch)
         noted = self._encoded(batch, results)
-        indexes, _, _, sessions, sequences, _ = zip(*batch, strict=True)
         kept, told = self._bounded(noted, results)
         begin = 0
-        for session, run in groupby(sessions):
-            end = begin + len(list(run))
-            own = sequences[begin:end]
-            self.sessions.keep(session, list(zip(own, kept[begin:end], strict=True)))
-            self._applied(session, list(zip(own, told[begin:end], strict=True)))
+        for session, sequences in runs:
+            end = begin + len(sequences)
+            self.sessions.keep(session, sequences, kept[begin:end])
+            self._applied(session, list(zip(sequences, told[begin:end], strict=True)))
             begin = end
         # Last: it may propose an entry, and reported results have made a place for that.
-        self._agreement.note(zip(indexes, noted, strict=True), leads=leads)
+        self._agreement.note([entry.index for entry in batch], noted, leads=leads)
 
     def _encoded(
-        self, batch: Sequence[_Admitted], results: Sequence[R | CommandRefused]
+        self, batch: Sequence[Entry[C]], results: Sequence[R | CommandRefused]
     ) -> list[bytes]:
-        encode = self.machine.encode_result
+        encode = self._encode_result
         encoded: list[bytes] = []
         try:
             for result in results:
@@ -168,7 +218,7 @@ class Applier(Generic[C, R]):
         except Exception as error:  # by the user's code, or of a type that has no JSON
             at = len(encoded)
             raise StateMachineFailed(
-                batch[at][0], f"the result {results[at]!r} has no bytes: {_say(error)}"
+                batch[at].index, f"the result {results[at]!r} has no bytes: {_say(error)}"
             ) from error
         return encoded
 
@@ -186,8 +236,7 @@ class Applier(Generic[C, R]):
                 told[at] = _not_kept(f"has {len(data)} bytes and {size_max} are allowed")
         return kept, told
 
-    def _results(self, batch: Sequence[_Admitted]) -> Sequence[R | CommandRefused]:
-        entries = self._decoded(batch)
+    def _results(self, entries: Sequence[Entry[C]]) -> Sequence[R | CommandRefused]:
         if self._has_batches:
             return self._results_at_once(entries)
         apply = self.machine.apply
@@ -200,17 +249,6 @@ class Applier(Generic[C, R]):
             except Exception as error:  # whatever it is, the state may be half changed
                 raise StateMachineFailed(entry.index, _say(error)) from error
         return results
-
-    def _decoded(self, batch: Sequence[_Admitted]) -> list[Entry[C]]:
-        decode = self.machine.decode
-        entries: list[Entry[C]] = []
-        try:
-            for index, term, time_ms, _, _, data in batch:
-                entries.append(Entry(index, term, time_ms, decode(data)))
-        except Exception as error:  # by the user's code
-            index = batch[len(entries)][0]
-            raise StateMachineFailed(index, f"decode raised {_say(error)}") from error
-        return entries
 
     def _results_at_once(self, entries: Sequence[Entry[C]]) -> Sequence[R | CommandRefused]:
         first, last = entries[0].index, entries[-1].index

@@ -20,14 +20,17 @@ from __future__ import annotations
 
 import enum
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from commitlog.files.system import Buffer
 
 _HEAD = struct.Struct(">4sBBHqqqq")
+#: The same in five numbers, of which only the fourth, the sequence, differs in one proposal.
+_ALIKE = struct.Struct(">5Q")
 HEAD_SIZE = _HEAD.size
 _MAGIC, _VERSION = b"DLRM", 1
-assert HEAD_SIZE == 40
+assert HEAD_SIZE == _ALIKE.size == 40
 
 
 class Kind(enum.IntEnum):
@@ -60,6 +63,9 @@ def pack_entries(items: Iterable[Item], time_ms: int, session: int, lowest: int)
     ]
 
 
+Row = tuple[int, int, Buffer]
+"""An entry of the log: index, term, body."""
+
 Opened = tuple[int, int, Buffer, int, int, int, int, int]
 """index, term and body of an entry; kind, time_ms, session, sequence and lowest of its head."""
 
@@ -67,7 +73,7 @@ OTHER, LATER = 0, -1
 """Kinds that are none: of another one's entry, and of one that a later release wrote."""
 
 
-def opened(entries: Iterable[tuple[int, int, Buffer]]) -> Iterator[Opened]:
+def opened(entries: Iterable[Row]) -> Iterator[Opened]:
     """Takes the heads of entries (index, term, body) apart, in order.
 
     What is no entry of ours has kind OTHER or LATER, and zeros. The command is `body[HEAD_SIZE:]`.
@@ -83,3 +89,61 @@ def opened(entries: Iterable[tuple[int, int, Buffer]]) -> Iterator[Opened]:
                     yield index, term, body, LATER, 0, 0, 0, 0
                 continue
         yield index, term, body, OTHER, 0, 0, 0, 0
+
+
+class Run(NamedTuple):
+    """Entries up to `end` that one proposal has made: commands with sequences that count up by one.
+
+    `sequence` is the first one's; the rest of the head is the same in all. No session -1 exists: it
+    stands for entries that are to be looked at one by one.
+    """
+
+    end: int
+    time_ms: int = 0
+    session: int = -1
+    sequence: int = 0
+    lowest: int = 0
+
+
+def runs_of(rows: Sequence[Row]) -> list[Run]:
+    """All entries, in order, as runs."""
+    if len(rows) < _RUN_MIN or min([len(body) for _, _, body in rows]) < HEAD_SIZE:
+        return [Run(len(rows))]
+    unpack, found, begin = _ALIKE.unpack_from, list[Run](), 0
+    heads = [unpack(body) for _, _, body in rows]
+    while begin < len(heads):
+        end = _end_of_run(heads, begin)
+        magic, version, kind, _, *numbers = _HEAD.unpack_from(rows[begin][2])
+        if end - begin >= _RUN_MIN and (magic, version, kind) == _COMMAND:
+            found.append(Run(end, *numbers))
+        elif found and found[-1].session < 0:
+            found[-1] = Run(end)
+        else:
+            found.append(Run(end))
+        begin = end
+    return found
+
+
+def _end_of_run(heads: Sequence[tuple[int, ...]], begin: int) -> int:
+    """Where heads end that differ from the one at `begin` by one more in the sequence each."""
+    what, time_ms, session, first, lowest = heads[begin]
+    others = heads[begin:] if begin else heads
+    whats, times, sessions, sequences, lows = zip(*others, strict=True)
+    count = len(others)
+    if (
+        whats.count(what) == times.count(time_ms) == sessions.count(session) == count
+        and lows.count(lowest) == count
+        and sequences == tuple(range(first, first + count))
+    ):  # nearly always, and compared in a tenth of the time
+        return begin + count
+    end = begin + 1
+    while end < len(heads) and heads[end] == (
+        what, time_ms, session, first + end - begin, lowest,
+    ):  # fmt: skip
+        end += 1
+    return end
+
+
+_COMMAND = (_MAGIC, _VERSION, int(Kind.COMMAND))
+#: Fewer alike are looked at one by one.
+_RUN_MIN = 3

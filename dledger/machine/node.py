@@ -123,7 +123,7 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         self._failure: NodeFailed | None = None
         self._saving: Saving | None = None
         self.snapshot_error: SnapshotFailed | None = None
-        self._sending = Sending(self._proposer, self._owned, lambda: self._failure is None)
+        self._sending = Sending(self._proposer, self.log, lambda: self._failure is None)
         self._complaints = Complaints(_log, self._owned.time)
 
     # -- start and end ------------------------------------------------------------------------
@@ -179,7 +179,7 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         self._proposer.propose(
             Kind.COMMAND, data, ends(future), loop.time() + seconds, future.cancelled
         )
-        self._sending.soon()
+        self._sending.soon(may_be_now=True)
         return future
 
     def propose_again(
@@ -343,7 +343,7 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
     def _told(self, told: Told) -> None:
         self._leading.gone(told)
         self._proposer.told(told)
-        if self._proposer.has_queued:
+        if self._proposer.queued_count:
             self._sending.soon()
 
     def _results(self, session: int, results: Results) -> None:

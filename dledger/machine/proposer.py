@@ -149,9 +149,9 @@ class Proposer:
         return len(self._outstanding)
 
     @property
-    def has_queued(self) -> bool:
-        """Is something to be sent?"""
-        return bool(self._queued)
+    def queued_count(self) -> int:
+        """Commands that are to be sent."""
+        return len(self._queued)
 
     # -- from the node -----------------------------------------------------------------------------
 

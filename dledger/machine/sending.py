@@ -1,4 +1,11 @@
-"""When a node's proposer is called: at the end of the loop's turn, and when a command is due."""
+"""When a node's proposer is called: at the end of the loop's turn, and when a command is due.
+
+    one command at a time      sent in the call itself: nothing comes that it could go with
+    many, in one turn          the first asks for a call at the turn's end; all go together
+
+A command goes alone only if the one before did, too: the first of a burst that went ahead would
+have the others wait for its sync, and then for theirs.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +17,7 @@ from typing import TypeVar
 from dledger.errors import DledgerError
 from dledger.machine.outstanding import Done
 from dledger.machine.proposer import Proposer
-from dledger.runtime.owned import Owned
+from dledger.runtime.replicated_log import ReplicatedLog
 
 R = TypeVar("R")
 
@@ -21,17 +28,31 @@ TIMER_SECONDS_MIN = 0.001
 class Sending:
     """Sends the commands of one node; used on its event loop."""
 
-    def __init__(self, proposer: Proposer, owned: Owned, runs: Callable[[], bool]) -> None:
-        self._proposer, self._owned, self._runs = proposer, owned, runs
-        self._flushing = False
+    def __init__(self, proposer: Proposer, log: ReplicatedLog, runs: Callable[[], bool]) -> None:
+        self._proposer, self._log, self._runs = proposer, log, runs
+        self._owned = log.owned
+        self._flushing = self._was_alone = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = math.inf
 
-    def soon(self) -> None:
-        """Send all that is queued when this turn of the loop is over."""
-        if not self._flushing:
+    def soon(self, *, may_be_now: bool = False) -> None:
+        """Send all that is queued when this turn of the loop is over.
+
+        `may_be_now`: or at once, while commands come one by one.
+        """
+        if self._flushing:
+            return
+        is_alone = may_be_now and self._was_alone and self._proposer.waiting_count == 1
+        if is_alone and self._takes_calls():
+            self._owned.on_own_behalf(self._owned.run, self._flush)
+        else:
             self._flushing = True
             self._owned.call_soon(self._flush)
+
+    def _takes_calls(self) -> bool:
+        """May the log be called now, and not only when this turn is over?"""
+        replica = self._log.driver.replica
+        return self._runs() and replica.failure is None and not replica.in_event
 
     def set_timer(self) -> None:
         """The next command may be due earlier than before."""
@@ -50,6 +71,7 @@ class Sending:
 
     def _flush(self) -> None:
         self._flushing = False
+        self._was_alone = self._proposer.queued_count == 1
         if self._runs():
             self._proposer.flush(self._owned.time())
             self.set_timer()

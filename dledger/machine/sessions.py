@@ -20,8 +20,9 @@ from __future__ import annotations
 import enum
 import struct
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 
 #: Each process that proposes has one.
 SESSIONS_MAX = 10_000
@@ -137,12 +138,7 @@ class Sessions:
         known = self._sessions.get(session)
         if known is None:
             return Verdict.NO_SESSION
-        known.used_ms = time_ms
-        if session != self._newest:  # most commands are of the session of the one before
-            self._sessions.move_to_end(session)
-            self._newest = session
-        if lowest > known.lowest:
-            self._forget(known, lowest)
+        self._use(session, known, lowest, time_ms)
         if sequence in known.results:
             return Verdict.DUPLICATE
         if not known.lowest <= sequence < known.lowest + WINDOW:
@@ -151,27 +147,52 @@ class Sessions:
         self.results_bytes += RESULT_OVERHEAD
         return _APPLY
 
+    def admit_run(self, session: int, sequences: range, lowest: int, time_ms: int) -> bool:
+        """`admit` of consecutive commands, if all of them are to be applied; else admits none."""
+        known = self._sessions.get(session)
+        if known is None:
+            return False
+        least = max(lowest, known.lowest)
+        is_in_window = least <= sequences.start and sequences.stop <= least + WINDOW
+        if not is_in_window or not known.results.keys().isdisjoint(sequences):
+            return False
+        self._use(session, known, lowest, time_ms)
+        known.results.update(dict.fromkeys(sequences))
+        self.results_bytes += RESULT_OVERHEAD * len(sequences)
+        return True
+
+    def _use(self, session: int, known: Session, lowest: int, time_ms: int) -> None:
+        known.used_ms = time_ms
+        if session != self._newest:  # most commands are of the session of the one before
+            self._sessions.move_to_end(session)
+            self._newest = session
+        if lowest > known.lowest:
+            self._forget(known, lowest)
+
     def _forget(self, known: Session, lowest: int) -> None:
         """Let go of the results of commands below `lowest`."""
         passed: Iterable[int] = range(known.lowest, lowest)
         if lowest - known.lowest > WINDOW:
             passed = [done for done in known.results if done < lowest]
         known.lowest = lowest
-        pop = known.results.pop
-        gone = [result for done in passed if (result := pop(done, _ABSENT)) != _ABSENT]
-        self.results_bytes -= RESULT_OVERHEAD * len(gone) + sum(map(len, filter(None, gone)))
+        gone = list(map(known.results.pop, passed, repeat(_ABSENT)))
+        count = len(gone) - gone.count(_ABSENT)
+        self.results_bytes -= RESULT_OVERHEAD * count + sum(map(len, filter(None, gone)))
 
-    def keep(self, session: int, results: Iterable[tuple[int, bytes]]) -> None:
-        """The results of admitted commands of a session, by sequence."""
+    def keep(self, session: int, sequences: Sequence[int], results: Sequence[bytes]) -> None:
+        """The results of admitted commands of a session, in the order of their sequences here."""
         known = self._sessions.get(session)
         if known is None:
             return
-        kept, size = known.results, 0
-        for sequence, result in results:
-            if sequence in kept:
-                kept[sequence] = result
-                size += len(result)
-        self.results_bytes += size
+        kept = known.results
+        if not all(
+            map(kept.__contains__, sequences)
+        ):  # a later one of the batch has forgotten some
+            pairs = zip(sequences, results, strict=True)
+            found = [pair for pair in pairs if pair[0] in kept]
+            sequences, results = [one for one, _ in found], [result for _, result in found]
+        kept.update(zip(sequences, results, strict=True))
+        self.results_bytes += sum(map(len, results))
 
     def results(self, session: int) -> Mapping[int, bytes | None]:
         """All results of a session that are kept, by sequence; none for one that is gone."""

@@ -34,7 +34,7 @@ _first_json = json.JSONDecoder().raw_decode
 
 
 def _of_json(data: bytes) -> Any:
-    """The value that `_to_json` wrote, or that another writer of JSON did."""
+    """The value that `json_bytes` wrote, or that another writer of JSON did."""
     try:
         text = data.decode()
         found, end = _first_json(text)
@@ -45,16 +45,15 @@ def _of_json(data: bytes) -> Any:
     return json.loads(data)  # accepts spaces and other encodings; its error says where
 
 
-def _to_json(found: object) -> str:
+def json_bytes(found: object) -> bytes:
     """JSON of any value; numbers, truth values and None are written without an encoder."""
+    if type(found) is int:  # not a bool
+        return b"%d" % found
     if found is None:
-        return "null"
-    kind = type(found)
-    if kind is int:
-        return str(found)
-    if kind is bool:
-        return "true" if found else "false"
-    return _encode_json(found)
+        return b"null"
+    if type(found) is bool:
+        return b"true" if found else b"false"
+    return _encode_json(found).encode()
 
 
 @value
@@ -125,7 +124,7 @@ class ReplicatedStateMachine(ABC, Generic[C, R]):
 
     def encode(self, command: C) -> bytes:
         """A command as the log's bytes. Raises TypeError or ValueError where it cannot be."""
-        return _to_json(command).encode()
+        return json_bytes(command)
 
     def decode(self, data: bytes) -> C:
         """The command that `encode` wrote, by its bytes alone: many are decoded before the first of
@@ -135,7 +134,7 @@ class ReplicatedStateMachine(ABC, Generic[C, R]):
 
     def encode_result(self, result: R) -> bytes:
         """A result as bytes: the same on every node for the same result."""
-        return _to_json(result).encode()
+        return json_bytes(result)
 
     def decode_result(self, data: bytes) -> R:
         """The result that `encode_result` wrote; called only after a node was sent a state."""

@@ -102,7 +102,7 @@ class Replica:
         )
         self._now = now
         self._effects: list[fx.Effect] = []  # few at a time; an empty deque has 760 bytes
-        self._running = self._stopped = self.disk_refused = False
+        self.in_event = self._stopped = self.disk_refused = False
         self._space = SpaceCheck(log, self._disk, self._fail)
         self._pending = Pending(config.election_timeout_max)
         self._refused: DledgerError | None = None
@@ -179,7 +179,7 @@ class Replica:
         When this returns, `first`, `last`, `term` and `positions` are filled. When it raises,
         nothing was written and `done` is not called.
         """
-        assert not self._running, "propose is not called from inside apply or done"
+        assert not self.in_event, "propose is not called from inside apply or done"
         count, size, largest = measure(proposal, self._body_size_max)
         leads = self.node.role is Role.LEADER
         frees = proposal.frees_space
@@ -315,19 +315,19 @@ class Replica:
         """Carry effects out in order; effects that they cause come behind them."""
         queue, rules = self._effects, self._RULES
         queue.extend(effects)
-        if self._running:
+        if self.in_event:
             return
-        self._running = True
+        self.in_event = True
         try:
             while queue:
                 effect = queue.pop(0)
                 rules.get(type(effect), Replica._answer)(self, effect)
         except (OSError, StoreError, SafetyViolation, RangeRejected) as error:
             self._effects.clear()
-            self._running = False
+            self.in_event = False
             self._fail(str(error))
         finally:
-            self._running = False
+            self.in_event = False
 
     def _append_received(self, effect: fx.AppendReceived) -> None:
         for entry in effect.message.configurations:

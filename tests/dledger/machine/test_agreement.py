@@ -26,7 +26,7 @@ class Trial:
             for name in names or VOTERS:
                 if name not in self.ended:
                     result = self.wrong.get(name, {}).get(index, b"right")
-                    self.nodes[name].note([(index, result)], leads=name == self.leader)
+                    self.nodes[name].note([index], [result], leads=name == self.leader)
         self.publish()
 
     def publish(self) -> None:
@@ -45,7 +45,7 @@ def test_equal_results_are_published_once_a_window() -> None:
     trial = Trial({})
     trial.run(0, 9)
     assert not trial.log
-    trial.nodes["n0"].note([(10, b"right")], leads=True)
+    trial.nodes["n0"].note([10], [b"right"], leads=True)
     assert len(trial.log) == 1
 
 
@@ -69,7 +69,7 @@ def test_without_a_majority_all_stop() -> None:
 def test_a_result_that_is_missing_differs() -> None:
     trial = Trial({})
     trial.run(0, 3)
-    trial.nodes["n2"].note([(4, b"right")], leads=False)
+    trial.nodes["n2"].note([4], [b"right"], leads=False)
     trial.run(5, 10)
     assert trial.ended == {"n2": 4}
 

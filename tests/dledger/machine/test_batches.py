@@ -158,7 +158,7 @@ def test_what_is_forgotten_gives_back_all_that_it_counted_for() -> None:
     sessions.open(1, 1)
     for sequence in range(1, 6):
         sessions.admit(0, sequence, 1, 1)
-    sessions.keep(0, [(1, b"\0one"), (2, b"\0"), (4, b"\0four")])
+    sessions.keep(0, [1, 2, 4], [b"\0one", b"\0", b"\0four"])
     assert sessions.results_bytes == 5 * RESULT_OVERHEAD + 4 + 1 + 5
     sessions.admit(0, 6, 5, 1)
     assert sessions.results_bytes == 2 * RESULT_OVERHEAD
@@ -174,13 +174,13 @@ def test_the_session_that_was_used_last_goes_last() -> None:
         sessions.open(number, 1)
     for session in (0, 1, 0):
         sessions.admit(session, 1, 1, 1)
-    sessions.keep(0, [(1, b"\0")])
-    sessions.keep(1, [(1, b"\0")])
+    sessions.keep(0, [1], [b"\0"])
+    sessions.keep(1, [1], [b"\0"])
     sessions.open(2, 1)
     sessions.expire(1)
     assert [number in sessions for number in (0, 1, 2)] == [True, False, True]
     sessions.admit(0, 2, 1, 1)
-    sessions.keep(0, [(2, b"\0")])
+    sessions.keep(0, [2], [b"\0"])
     table = Sessions(sessions_max=2)
     table.admit(0, 1, 1, 1)
     table.load(sessions.dump())

@@ -153,18 +153,18 @@ def test_results_go_before_sessions_and_the_idle_first() -> None:
         sessions.open(session, 0)
         for sequence in (1, 2):
             assert sessions.admit(session, sequence, 1, 0) is Verdict.APPLY
-            sessions.keep(session, [(sequence, b"r" * 300)])
+            sessions.keep(session, [sequence], [b"r" * 300])
     sessions.shrink()
     assert sessions.result(1, 1) == b"r" * 300
     sessions.admit(2, 3, 1, 0)
-    sessions.keep(2, [(3, b"r" * 500)])
+    sessions.keep(2, [3], [b"r" * 500])
     sessions.shrink()
     assert [sessions.result(1, at) for at in (1, 2)] == [NOT_KEPT] * 2
     assert sessions.result(2, 3) == b"r" * 500
     assert sessions.admit(1, 1, 1, 0) is Verdict.DUPLICATE, "that it was applied stays known"
     for sequence in range(4, 20):
         sessions.admit(2, sequence, 1, 0)
-        sessions.keep(2, [(sequence, b"r")])
+        sessions.keep(2, [sequence], [b"r"])
     sessions.shrink()
     assert 1 not in sessions
     assert sessions.admit(1, 1, 1, 0) is Verdict.NO_SESSION

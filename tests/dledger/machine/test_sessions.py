@@ -16,7 +16,7 @@ def opened() -> Sessions:
 def test_a_command_is_admitted_once() -> None:
     sessions = opened()
     assert sessions.admit(5, 1, 1, 10) is Verdict.APPLY
-    sessions.keep(5, [(1, b"one")])
+    sessions.keep(5, [1], [b"one"])
     assert sessions.admit(5, 1, 1, 11) is Verdict.DUPLICATE
     assert sessions.result(5, 1) == b"one"
 
@@ -24,7 +24,7 @@ def test_a_command_is_admitted_once() -> None:
 def test_what_its_caller_has_forgotten_is_not_applied_late() -> None:
     sessions = opened()
     assert sessions.admit(5, 3, 3, 0) is Verdict.APPLY
-    sessions.keep(5, [(3, b"three")])
+    sessions.keep(5, [3], [b"three"])
     assert sessions.admit(5, 2, 1, 0) is Verdict.FORGOTTEN
     assert sessions.admit(5, 9, 9, 0) is Verdict.APPLY
     assert sessions.result(5, 3) is None, "nobody asks for it any more"
@@ -39,7 +39,7 @@ def test_an_idle_session_goes_by_the_logs_time() -> None:
     sessions = opened()
     sessions.open(7, 1000)
     sessions.admit(5, 1, 1, 2000)
-    sessions.keep(5, [(1, b"")])
+    sessions.keep(5, [1], [b""])
     sessions.expire(1000 + IDLE_MS_MAX)
     assert 7 in sessions
     sessions.expire(1001 + IDLE_MS_MAX)
@@ -73,7 +73,7 @@ def test_a_dumped_table_goes_on_as_the_first() -> None:
                 table.open(index, time_ms)
             said.append(table.admit(session - session % 9, sequence, lowest, time_ms))
             if said[-1] is Verdict.APPLY:
-                table.keep(session - session % 9, [(sequence, b"%d" % index)])
+                table.keep(session - session % 9, [sequence], [b"%d" % index])
         assert said[0] is said[1]
         seen.add(said[0])
         if index % 50 == 0:
