@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import shlex
 import signal
+import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -57,7 +58,13 @@ def audited(
 
 @contextlib.contextmanager
 def _ended_by_signal() -> Iterator[None]:
-    """SIGTERM, by which service managers end a program, leaves as Ctrl-C does, with code 143."""
+    """SIGTERM, by which service managers end a program, leaves as Ctrl-C does, with code 143.
+
+    In another thread than the main one nothing changes: Python takes signals in that one alone.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
 
     def leave(number: int, _: object) -> NoReturn:
         raise SystemExit(128 + number)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -52,3 +53,21 @@ def test_every_end_has_an_entry(
         end()
     assert told == [("backup begin", {}), ("backup end", {"rounds": 3, **said})]
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_backup_in_another_thread_has_its_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+
+    async def recorded(*of: Any) -> str:
+        told.append(of[2])
+        return ""
+
+    monkeypatch.setattr(backup_audit, "_recorded", recorded)
+
+    def work() -> None:
+        with audited(Reach("127.0.0.1:1"), ["broker-a"], "place", None, dict):
+            told.append("copied")
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(work).result()
+    assert told == ["backup begin", "copied", "backup end"]
