@@ -196,6 +196,14 @@ QUIET = (
         "tests/dledger/machine/test_quiet_hosts.py::test_a_host_rings_the_alarms_of_its_groups",
     ),
     _mutant(
+        "a-connection-does-not-put-silence-off",
+        "core.hosts",
+        "    else:\n        quiet.put_off(state)\n",
+        "",
+        "tests/dledger/core/test_quiet_late.py::"
+        "test_a_connection_between_the_last_heartbeat_and_its_answers_puts_silence_off",
+    ),
+    _mutant(
         "a-group-does-not-count-its-host-s-clocks",
         "runtime.group_clock",
         "            offsets, self._seen = offsets | known, hosts._settled\n",

@@ -24,6 +24,8 @@ from typing import Protocol
 from chaos.sim.scheduler import Scheduler
 
 CONNECTIONS = 2
+#: A connection that broke, or a process that starts, is dialled for so long.
+DIAL_SECONDS_MAX = 0.05
 #: A frozen pipe keeps this many frames, then its connection counts as broken (socket buffers end).
 FROZEN_FRAMES_MAX = 2000
 
@@ -112,6 +114,9 @@ class Network:
     ) -> None:
         self._scheduler, self._random = scheduler, random
         self.receive, self.disconnected = receive, disconnected
+        #: Told (node, peer) of each connection for heartbeats that is open again.
+        self.connected: Callable[[int, int], None] | None = None
+        self._dials = Random("dials")  # its own: who listens changes no other draw
         self.options = options
         self.sent = self.lost = 0
         self.aftermath: Aftermath | None = None
@@ -202,6 +207,8 @@ class Network:
 
     def open(self, pipe: Pipe) -> None:
         """Lets frames pass again; frozen ones are delivered first, in order."""
+        if pipe.blocked:
+            self._dial(pipe)
         pipe.blocked = False
         held, pipe.frozen = pipe.frozen, None
         for frame in held or ():
@@ -221,6 +228,23 @@ class Network:
                 pipe.frozen.clear()
             delay = self._random.random() * (0.5 if self._random.random() < 0.2 else 0.01)
             self._scheduler.after(delay, self._tell, (source, target))
+            self._dial(pipe)
+
+    def node_started(self, node: int) -> None:
+        """A process begins to dial the others, and they to dial it."""
+        for pipe in self.pipes.values():
+            if node in (pipe.source, pipe.target):
+                self._dial(pipe)
+
+    def _dial(self, pipe: Pipe) -> None:
+        if self.connected is not None and pipe.connection == 0:
+            delay = self._dials.random() * DIAL_SECONDS_MAX
+            self._scheduler.after(delay, self._dialled, (pipe, pipe.epoch))
+
+    def _dialled(self, dialled: tuple[Pipe, int]) -> None:
+        pipe, epoch = dialled
+        if self.connected is not None and epoch == pipe.epoch and not pipe.blocked:
+            self.connected(pipe.source, pipe.target)
 
     def node_died(self, node: int, nodes: int) -> None:
         """Breaks the connections of a dead process. Frames that it had sent arrive with a chance of

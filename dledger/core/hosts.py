@@ -42,11 +42,15 @@ def disconnected(state: State, event: PeerDisconnected) -> None:
 
 
 def connected(state: State, event: PeerConnected) -> None:
-    """A quiet leader speaks again when a member comes back that is on no watched host.
+    """A leader speaks to a member that comes back and is on no watched host, before it is silent.
 
-    A learner would never ask for its leader, and of a host that is not watched no beat tells.
+    A learner would never ask for its leader, and of a host that is not watched no beat tells. One
+    that comes while the leader falls silent has missed the last heartbeat: calm begins anew.
     """
     is_watched = state.watched is not None and event.peer in state.watched
-    speaks = state.quiet and state.role is Role.LEADER and event.peer in state.progress
-    if speaks and not is_watched:
+    if is_watched or state.role is not Role.LEADER or event.peer not in state.progress:
+        return
+    if state.quiet:
         quiet.wake(state)
+    else:
+        quiet.put_off(state)

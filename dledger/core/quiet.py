@@ -96,6 +96,11 @@ def asked(state: State, message: msg.Heartbeat) -> bool:
     return state.quiet
 
 
+def put_off(state: State) -> None:
+    """As a leader that speaks: ask for silence no more until all has been calm once again."""
+    state.calm, state.asked_quiet = None, 0
+
+
 def _has_all(state: State, message: msg.Heartbeat) -> bool:
     """The leader has committed its whole log; is the same on this disk?"""
     last = state.log.last.index

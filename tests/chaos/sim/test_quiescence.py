@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
+from chaos.sim.host_beats import QUIET_CHECK, HostBeats
+from chaos.sim.network import CALM
 from chaos.sim.profile import Profile
 from chaos.sim.world import World
 from chaos.testing.cluster import SILENT, SimulatedRun
@@ -29,3 +33,31 @@ def test_objects_of_groups_that_fall_silent(name: str) -> None:
         assert run.hosts is not None
         silences += run.hosts.silences
     assert silences > 60
+
+
+def test_a_machine_without_a_host_is_heard_when_it_connects_to_a_silent_group() -> None:
+    """It stands for nothing, as a learner: only its connection tells the leader of it."""
+    run = SimulatedRun(OBJECTS["counter"], 3, SILENT, nodes=3, clients=0)
+    run._network.options = CALM
+    for node in run.nodes:
+        node.make, node.network = OBJECTS["counter"].make, run._network
+    beats = HostBeats(run.scheduler, run.nodes, run._network, hostless=(2,))
+    one, other, alone = run.nodes
+    alone.config = dataclasses.replace(
+        alone.config, election_timeout_min=500.0, election_timeout_max=600.0
+    )
+    beats.begin()
+    one.start()
+    other.start()
+    run.scheduler.run_until(10.0)
+    for moment in range(12):
+        end = run.scheduler.now + 2 * QUIET_CHECK
+        while not (one.replica.node.is_quiet and other.replica.node.is_quiet):
+            run.scheduler.run_until(run.scheduler.now + 0.01)
+            assert run.scheduler.now < end
+        run.scheduler.run_until(run.scheduler.now + 0.01 * moment)
+        alone.start()
+        run.scheduler.run_until(run.scheduler.now + 1.0)
+        assert alone.replica.node.leader in (one.id, other.id)
+        alone.crash(power=False)
+        run.scheduler.run_until(run.scheduler.now + 2.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dledger.core import events as ev
 from dledger.core.configuration import ChangeKind
 from dledger.core.messages import AppendEntries, HeartbeatReply
@@ -80,3 +82,61 @@ def test_a_follower_that_woke_again_before_the_leader_is_quiet_is_not_left() -> 
     )
     net.deliver()
     assert (leader in quiet(net)) <= (one in quiet(net))
+
+
+def without_host(net: Net, leader: str) -> None:
+    """The learner is down, and was on no host; the others go on to watch each other."""
+    net.isolate("n3")
+    hosts = [name for name in net.names if name != "n3"]
+    for name in hosts:
+        watch(net, name, *(other for other in hosts if other != name))
+    net.raft("n3")._state.watched = None
+    net.handle(leader, ev.CommitWanted(NodeId("n3")))  # anything that wakes it
+
+
+@pytest.mark.parametrize("moment", range(0, 60, 3))
+def test_a_learner_that_connects_while_its_leader_falls_silent_hears_of_it(moment: int) -> None:
+    """Behind the last heartbeat, and before the answers by which the leader is silent."""
+    net, leader = with_learner()
+    without_host(net, leader)
+    net.run(0.2)
+    net.run(0.01 * moment)
+    net.heal()
+    heard = net.raft("n3")._state.heard_leader_at
+    net.handle(leader, ev.PeerConnected(NodeId("n3")))
+    net.run(1.0)
+    assert net.raft("n3")._state.heard_leader_at > heard
+
+
+def test_a_connection_between_the_last_heartbeat_and_its_answers_puts_silence_off() -> None:
+    net, leader = with_learner()
+    without_host(net, leader)
+    state = net.raft(leader)._state
+    isolated = net.drop
+    net.drop = lambda source, to, message: (
+        isolated(source, to, message) or (isinstance(message, HeartbeatReply) and message.quiet)
+    )
+    net.run(0.2)
+    while not state.asked_quiet:
+        net.run(0.01)
+    assert not state.quiet
+    net.drop = isolated
+    net.wires.clear()
+    net.heal()
+    net.handle(leader, ev.PeerConnected(NodeId("n3")))
+    for one, other in ((name, leader) for name in net.names if name not in (leader, "n3")):
+        said = net.raft(one)._state
+        net.wires.append(
+            (
+                NodeId(one),
+                NodeId(other),
+                HeartbeatReply(
+                    NodeId(one), state.term, state.round, said.matched, said.flushed, quiet=True
+                ),
+            )
+        )
+    heard = net.raft("n3")._state.heard_leader_at
+    net.deliver()
+    assert not state.quiet
+    net.run(0.5)
+    assert net.raft("n3")._state.heard_leader_at > heard
