@@ -96,8 +96,8 @@ REPAIR = (
         "damage-is-applied-over",
         ("R2", "D7"),
         _one(
-            "dledger.replica.replica",
-            "        if self.repair is not None and index > self.applied:\n",
+            "dledger.replica.apply_pace",
+            "        if repair is not None and commit > applied:\n",
             "        if False:\n",
         ),
         tests=(_TESTS + "test_applying_waits_for_what_is_damaged",),

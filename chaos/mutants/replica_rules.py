@@ -109,8 +109,8 @@ REPLICA = (
         "what-is-only-written-is-applied",
         ("S9",),
         _replica(
-            "        index = effect.index\n        assert index",
-            "        index = self.log.last.index\n        assert index",
+            "self._pace.through(self.applied, effect.index, self.repair)",
+            "self._pace.through(self.applied, self.log.last.index, self.repair)",
         ),
         rows=("25",),
         seeds=5,

@@ -38,7 +38,8 @@ class ReplicatedLog(Lifetime):
 
     `machine`: told of committed entries and role changes on the event loop, before the futures of
     the entries resolve; it must not block. `extend`: adds to the parts that `start` has opened.
-    `entry_size_max`: bytes of the largest entry that it takes; `owned`: calls of its loop."""
+    `entry_size_max`: bytes of the largest entry that it takes; `owned`: calls of its loop; `look`:
+    reads of opened parts in their thread, before `extend`."""
 
     _inner: _replicated_log.ReplicatedLog
 

@@ -5,7 +5,7 @@
                   └────────────────────────────►
     read ─► the log: all that was acknowledged is applied here ─► fn()
 
-One event loop runs it all; a machine that takes long holds it up, and is told of in the log.
+One event loop runs it all but for files; a machine that takes long holds it up, which is told.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from dledger.machine.changes import Changes
 from dledger.machine.entries import HEAD_SIZE, Kind
 from dledger.machine.leading import Leading
 from dledger.machine.proposer import Proposer
-from dledger.machine.saving import Saving
+from dledger.machine.saving import Newest, Saving, newest_state
 from dledger.machine.sending import Sending, ends
 from dledger.machine.settings import MachineSettings
 from dledger.machine.state_machine import ReplicatedStateMachine, has_snapshots
@@ -107,6 +107,7 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         self.machine, self.config, self._create = machine, config, create
         self._more = extend or (lambda parts: parts)
         self.log = ReplicatedLog(config, self, files=files, clock=clock, extend=self._extend)
+        self.log.look = self._look
         self._owned = self.log.owned
         node = NodeId(config.node_id)
         agreement = Agreement(node, machine.compare_every, self._compare)
@@ -122,6 +123,7 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         self._errors = Changes[DledgerError | None](None, "errors", spared)
         self._failure: NodeFailed | None = None
         self._saving: Saving | None = None
+        self._newest: Newest | None = None
         self.snapshot_error: SnapshotFailed | None = None
         self._sending = Sending(self._proposer, self.log, lambda: self._failure is None)
         self._complaints = Complaints(_log, self._owned.time)
@@ -145,8 +147,6 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         """Leave the group cleanly; commands that wait end with OutcomeUnknown or NodeFailed."""
         self._sending.stop()
         self._fail(NodeFailed("this node was closed; start a new one on its folder"))
-        if self._saving is not None:
-            await self._saving.close()
         await self.log.close()
 
     @property
@@ -300,7 +300,7 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         parts = replace(self._more(parts), forwarded=self._forwarded)
         if not has_snapshots(self.machine):
             return parts
-        self._saving = Saving(
+        self._saving = saving = Saving(
             parts.log,
             parts.snapshots,
             self._applier,
@@ -309,11 +309,16 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
             lambda position: self.log.driver.trim(position),
             self._snapshot_failed,
         )
-        index = self._saving.restore(has_peers=len(self.config.peers) > 1)
-        if index is None:
-            return replace(parts, restore=self._state_taken)
-        self.log.state_is(index)
-        return replace(parts, restore=self._state_taken, applied=index)
+        parts = replace(parts, restore=self._state_taken, ended=saving.ended)
+        newest, self._newest = self._newest, None
+        if newest is None:
+            return parts
+        self.log.state_is(index := saving.restore(newest))
+        return replace(parts, applied=index)
+
+    def _look(self, parts: Parts) -> None:
+        if has_snapshots(self.machine):
+            self._newest = newest_state(parts.log, parts.snapshots, len(self.config.peers) > 1)
 
     def _state_taken(self, start: LogStart, data: bytes) -> None:
         """The leader has sent its state, as the log here ends before the leader's begins."""

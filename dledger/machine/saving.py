@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from commitlog.errors import StoreDamaged
 from commitlog.files.content import size_of
@@ -29,6 +29,35 @@ from dledger.snapshots.snapshot_files import STATE_BYTES_MAX, SnapshotFolder
 
 #: Between two tries to delete: the flush mark has to pass the place first, in both its slots.
 TRIM_SECONDS = 0.5
+#: At the end of a node, a state that takes longer to be written is left behind.
+STATE_SECONDS_MAX = 60.0
+
+
+class Newest(NamedTuple):
+    """The newest state that can be read, and where the log goes on behind it."""
+
+    start: LogStart
+    state: bytes
+
+
+def newest_state(log: FileLog, folder: SnapshotFolder, has_peers: bool) -> Newest | None:
+    """Read it, in any thread before the log is used; None: there is none.
+
+    `has_peers`: they may send one. Raises StoreDamaged when the log's beginning is gone and its
+    state too, and nobody else has it.
+    """
+    start, inside = log.start, range(log.first_position + 1, log.end_position)
+    for place in reversed([place for place in folder.positions() if place in inside]):
+        with contextlib.suppress(StoreDamaged, KeyError):
+            return Newest(begins := log.start_at(place), folder.load(begins))
+    if start is None:
+        return None
+    try:
+        return Newest(start, folder.load(start))
+    except StoreDamaged:
+        if not has_peers:
+            raise
+        return None
 
 
 class Saving:
@@ -51,33 +80,18 @@ class Saving:
         self._margin = margin_files * log.file_size
         self._writing: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
         #: Where the newest state stands, -1 for none.
         self.saved_position = -1
 
-    def restore(self, *, has_peers: bool) -> Index | None:
-        """Give the machine the newest state; the last index that it holds, None: there is none.
+    def restore(self, newest: Newest) -> Index:
+        """Give the machine this state; the last index that it holds.
 
-        `has_peers`: they may send one. Raises StoreDamaged when the log's beginning is gone and its
-        state too, and nobody else has it; StateMachineFailed when the machine refuses it.
+        Raises StateMachineFailed when the machine refuses it.
         """
-        log, start = self._log, self._log.start
-        inside = range(log.first_position + 1, log.end_position)
-        for place in reversed([place for place in self._folder.positions() if place in inside]):
-            with contextlib.suppress(StoreDamaged, KeyError):
-                return self._load(log.start_at(place))
-        if start is None:
-            return None
-        try:
-            return self._load(start)
-        except StoreDamaged:
-            if not has_peers:
-                raise
-            return None
-
-    def _load(self, start: LogStart) -> Index:
-        self._applier.load(self._folder.load(start), start.index)
-        self.saved_position = start.position
-        return start.index
+        self._applier.load(newest.state, newest.start.index)
+        self.saved_position = newest.start.position
+        return newest.start.index
 
     def piece(self, first: Index, last: Index) -> Index:
         """The last entry that may be applied with `first`: no piece goes beyond its log file.
@@ -134,7 +148,7 @@ class Saving:
         """Try until the log begins where it may, or the node has stopped."""
         first, newest = self._log.first_position, self.saved_position - self._margin
         places = [place for place in self._folder.positions() if first < place <= newest]
-        if not places:
+        if not places or self._closed:
             return
         try:
             self._trim(places[-1])
@@ -145,11 +159,15 @@ class Saving:
             return
         self._timer = self._owned.call_later(TRIM_SECONDS, self._delete)
 
-    async def close(self) -> None:
-        """No more deletions; a state that is being written is waited for."""
+    async def ended(self) -> bool:
+        """No more deletions; wait for a state that is being written. False: it still is.
+
+        Until then its folder is this process's: who opened it anew would find files come and go.
+        """
+        self._closed = True
         if self._timer is not None:
             self._timer.cancel()
-        if self._writing is not None:
-            await asyncio.wait({self._writing})
-        if self._timer is not None:
-            self._timer.cancel()
+        if self._writing is None:
+            return True
+        _, left = await asyncio.wait({self._writing}, timeout=STATE_SECONDS_MAX)
+        return not left

@@ -101,15 +101,16 @@ class Repair:
         self._scrubber = Scrubber(log)
         self._tell_rules, self._resume, self._new_id = tell, resume, new_id
         self._busy = self._holding = self.stopped = False
-        self._suspects: set[Index] = set()
+        self._suspects: frozenset[Index] = frozenset()
         self._told = self._state_needed = NO_INDEX
-        self._refused: set[Index] = set()  # first entries of ranges that are given up for now
+        #: First entries of ranges that are given up for now.
+        self._refused: frozenset[Index] = frozenset()
         self._asked: tuple[int, Index, NodeId] | None = None
         self._asked_at = -NEVER
         self._arrived: ReceivedRange | None = None
         self._turn = 0
-        self._tried: set[NodeId] = set()  # who was asked for the range
-        self._without: set[NodeId] = set()  # who has answered that it has not got it
+        self._tried: frozenset[NodeId] = frozenset()  # who was asked for the range
+        self._without: frozenset[NodeId] = frozenset()  # who has answered that it has not got it
         #: The log's anchor while the state there is lost, -1: it is not. Nothing is applied then.
         self.lacking = NO_INDEX
         self._state_asked_at = -NEVER
@@ -164,7 +165,7 @@ class Repair:
         else:
             assert isinstance(task, Restore)
             self._scrubber.finish_restore(task)
-            self._suspects.add(Index(task.verified.source.prev.index + 1))
+            self._suspects |= {Index(task.verified.source.prev.index + 1)}
         self._tell()
         self._go_on_applying()
 
@@ -214,12 +215,12 @@ class Repair:
         known = any(damage.first <= index <= damage.last for damage in self._log.damaged)
         if known or self.stopped:
             return
-        self._suspects.add(index)
+        self._suspects |= {index}
         if not self._busy:
             self._look_at(index)
 
     def _look_at(self, index: Index) -> None:
-        self._suspects.discard(index)
+        self._suspects -= {index}
         self._begin(self._scrubber.begin_scrub(self._scrubber.start_before(index), 1))
 
     def _go_on(self, now: float) -> None:
@@ -269,8 +270,8 @@ class Repair:
         first = min((d.first for d in damaged if d.first not in self._refused), default=NO_INDEX)
         if first != self._told:
             self._told = first
-            self._tried.clear()
-            self._without.clear()
+            self._tried = frozenset()
+            self._without = frozenset()
             self._tell_rules(ev.DamageNoted(first))
             self._tell_rules(ev.EntriesFlushed(self._log.flushed))
 
@@ -341,7 +342,7 @@ class Repair:
             return self._ask_due()
         self._turn += 1
         request_id, peer = self._new_id(), peers[self._turn % len(peers)]
-        self._tried.add(peer)
+        self._tried |= {peer}
         self._asked = request_id, damage.first, peer
         prev = self._log.id_of(Index(damage.first - 1))
         me = self._node.node_id
@@ -356,7 +357,7 @@ class Repair:
             if self._restore(source):
                 self._asked_at = -NEVER  # what is left of the range is asked for at once
             return
-        self._without.add(peer)
+        self._without |= {peer}
         self._anchors[peer] = source.prev.index
         damage = next((d for d in self._log.damaged if d.first == first), None)
         if damage is not None and damage.first not in self._refused:
@@ -367,7 +368,7 @@ class Repair:
         lacking = {self._node.node_id, *self._without}
         settled = damage.last <= self._settled()
         if settled and has_majority(lacking, self._node.configuration.quorum):
-            self._refused.add(damage.first)
+            self._refused |= {damage.first}
             self._tell()
 
     def _ask_for_state(self) -> None:

@@ -35,6 +35,7 @@ from dledger.log.file_log import FileLog
 from dledger.log.port import HardStateStore, LogStore
 from dledger.log.runs import term_of
 from dledger.repair.repair import Repair, RepairSettings
+from dledger.replica.apply_pace import ApplyPace
 from dledger.replica.disk_work import DiskWork, is_sent_again
 from dledger.replica.freshness import Freshness, Ready, WaitingReads
 from dledger.replica.pending import Pending
@@ -81,9 +82,7 @@ class Replica:
     ) -> None:
         """`first_id`: see request_ids.py; `prefix`: None for a log that keeps its beginning."""
         self.log, self.machine, self.prefix = log, machine, prefix
-        lacks_state = (
-            repair_settings is not None and prefix is not None and prefix.lacks_state(applied)
-        )
+        lacks_state = bool(repair_settings and prefix is not None and prefix.lacks_state(applied))
         self.applied = applied if lacks_state else max(applied, log.anchor.index)
         self._disk, self._ports = DiskWork(log, hard, ports), ports
         self._body_size_max = log.body_size_max
@@ -100,7 +99,7 @@ class Replica:
             initial=initial,
             configurations=self._configurations.entries,
         )
-        self._now = now
+        self._now, self._hard_persisted = now, 0
         self._effects: list[fx.Effect] = []  # few at a time; an empty deque has 760 bytes
         self.in_event = self._stopped = self.disk_refused = False
         self._space = SpaceCheck(log, self._disk, self._fail)
@@ -108,10 +107,8 @@ class Replica:
         self._refused: DledgerError | None = None
         self._held: list[tuple[int, NodeId, Message]] = []
         self._sent: tuple[object, AppendEntries] | None = None
-        self._hard_persisted = 0
         self._reads: dict[int, Ready] = {}
-        self._waiting_reads = WaitingReads()
-        self._freshness = Freshness()
+        self._waiting_reads, self._freshness, self._pace = WaitingReads(), Freshness(), ApplyPace()
         self._outcomes: dict[int, Ready] = {}  # of transfers, and of changes of the group
         self._new_id = numbers_from(first_id)
         self.failure: NodeFailed | None = None
@@ -163,6 +160,8 @@ class Replica:
     def timer(self, now: float) -> None:
         """`deadline()` has come; harmless at any other time."""
         self._pending.expire(now)
+        if self._pace.is_behind and self.failure is None:
+            self._apply_held()
         if self.node.role is not Role.LEADER and now >= self.node.deadline():
             self._look_for_space(now)
         self._handle(ev.TimerFired(), now)
@@ -275,6 +274,8 @@ class Replica:
             return float("inf")
         due, waits, mark = self.node.deadline(), self._pending.deadline, self._disk.mark_due
         due = waits if waits < due else due
+        if self._pace.is_behind:
+            return self._now
         return due if mark is None or mark > due else mark
 
     def stop(self, now: float) -> None:
@@ -446,10 +447,8 @@ class Replica:
             self._held.append((after, to, message))
 
     def _apply(self, effect: fx.CommitAdvanced) -> None:
-        index = effect.index
-        assert index <= self.log.last.index, "nothing above the log's end can be committed"
-        if self.repair is not None and index > self.applied:
-            index = self.repair.whole_through(Index(self.applied + 1), index)
+        assert effect.index <= self.log.last.index, "nothing above its end can be committed"
+        index = self._pace.through(self.applied, effect.index, self.repair)
         if index <= self.applied:
             return
         self.machine.apply(Index(self.applied + 1), index)

@@ -173,10 +173,10 @@ class Driver:
         await asyncio.gather(*(asyncio.to_thread(stop, STOP_SECONDS_MAX) for stop in stops))
         if self._syncing:  # its end was posted by the thread that has ended now: one turn away
             await asyncio.sleep(0)
-        if self._syncing:
+        if self._syncing or not await self._parts.ended():
             raise NodeFailed(
-                f"a sync of {self.config.node_id} did not end within {STOP_SECONDS_MAX} s; "
-                "its files are left as after a crash, which the next start repairs"
+                f"disk work of {self.config.node_id} does not end; its files are left as after a "
+                "crash, which the next start repairs"
             )
         self._parts.close(failed or self.replica.disk_refused)
         if self._parts.host is not None:
@@ -342,7 +342,7 @@ class Driver:
 
     def _may_rest(self) -> bool:
         """May a part that looks at this node now and then stop doing so, until `_wake`?"""
-        self._rests |= (rests := self._parts.host is not None and self.replica.node.is_quiet)
+        self._rests |= (rests := self._parts.may_rest(is_quiet=self.replica.node.is_quiet))
         return rests
 
     def _wake(self) -> None:

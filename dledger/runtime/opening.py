@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import uuid
 from collections.abc import Callable, Sequence
@@ -192,3 +193,39 @@ def open_folder(
         applied=applied,
         snapshots=SnapshotFolder(files, folder),
     )
+
+
+async def open_aside(
+    config: RaftConfig,
+    machine: StateMachine,
+    look: Callable[[Parts], object],
+    files: FileSystem,
+    clock: Clock,
+) -> Parts:
+    """As `open_folder`, in a thread, where `look` reads of the parts before they are used.
+
+    Opening reads files and waits for syncs; the event loop serves other groups meanwhile. A call
+    that is cancelled waits for the thread, and leaves the folder closed. Raises as both.
+    """
+
+    def work() -> Parts:
+        parts = open_folder(config, machine, files=files, clock=clock)
+        try:
+            look(parts)
+        except BaseException:
+            parts.close(False)
+            raise
+        return parts
+
+    opening = asyncio.gather(asyncio.to_thread(work), return_exceptions=True)
+    try:
+        (opened,) = await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        await asyncio.wait((opening,))
+        (opened,) = opening.result()
+        if isinstance(opened, Parts):
+            opened.close(False)
+        raise
+    if isinstance(opened, BaseException):
+        raise opened
+    return opened

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from commitlog.files.system import Buffer
@@ -27,6 +27,11 @@ def _nothing() -> None:
     """No caller counts on the next index."""
 
 
+async def _all_ended() -> bool:
+    """No work beside the log's own uses the folder."""
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """The parts of a driver: the opened storage, and the state machine of the log.
@@ -39,7 +44,8 @@ class Parts:
     sent; without it the log keeps its beginning for ever. `forwarded`:
     takes the commands that peers forward, and their answers. `settle_turn` is called before the
     replica may append an entry of its own accord (a change of the group): a caller that has counted
-    on the next index proposes now. `host`: what this group shares with others of its process.
+    on the next index proposes now. `ended()`: waits for work of the state machine in the folder;
+    False: it goes on. `host`: what this group shares with others of its process.
     """
 
     log: FileLog
@@ -58,7 +64,18 @@ class Parts:
     restore: Restore | None = None
     forwarded: Forwarded | None = None
     settle_turn: Callable[[], None] = _nothing
+    ended: Callable[[], Awaitable[bool]] = _all_ended
     host: HostParts | None = None
+
+    def may_rest(self, *, is_quiet: bool) -> bool:
+        """May parts that look at this group stop doing so? Then it keeps no entries in memory.
+
+        Up to 8 MiB of them, for followers and readers that a quiet group has not.
+        """
+        rests = is_quiet and self.host is not None
+        if rests:
+            self.log.reader.clear()
+        return rests
 
     @property
     def alarms(self) -> Alarms | None:

@@ -37,7 +37,7 @@ class RepairTimer:
         self._clock, self._replica, self._after, self._owned = clock, replica, after, owned
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
-        self._said: set[Damage] = set()
+        self._said: frozenset[Damage] = frozenset()
 
     def fire(self) -> None:
         """Do the due repair work, and set the timer for the next; a mistake in it ends the node."""
@@ -73,7 +73,7 @@ class RepairTimer:
     def _say(self) -> None:
         """Each damaged range once, and that all are whole again."""
         repair, name = self._replica.repair, self._replica.node.node_id
-        damaged = set() if repair is None else set(repair.status().damaged)
+        damaged = frozenset(() if repair is None else repair.status().damaged)
         for one in sorted(damaged - self._said, key=lambda damage: damage.first):
             _log.warning(
                 "%s: entries %d to %d are damaged on the disk (%s); other replicas are asked for "

@@ -33,7 +33,7 @@ from dledger.runtime.driver import Driver
 from dledger.runtime.futures import resolve
 from dledger.runtime.lifetime import Lifetime
 from dledger.runtime.log_entry import LogEntry, LogStatus, check_body, entry_of
-from dledger.runtime.opening import format_folder, open_folder
+from dledger.runtime.opening import format_folder, open_aside
 from dledger.runtime.owned import Owned
 from dledger.runtime.parts import Parts
 from dledger.runtime.role_story import RoleStory
@@ -49,7 +49,8 @@ class ReplicatedLog(Lifetime):
 
     `machine`: told of committed entries and role changes on the event loop, before the futures of
     the entries resolve; it must not block. `extend`: adds to the parts that `start` has opened.
-    `entry_size_max`: bytes of the largest entry that it takes; `owned`: calls of its loop.
+    `entry_size_max`: bytes of the largest entry that it takes; `owned`: calls of its loop; `look`:
+    reads of opened parts in their thread, before `extend`.
     """
 
     def __init__(
@@ -65,12 +66,12 @@ class ReplicatedLog(Lifetime):
         self.config = config
         self._machine, self._files, self._extend = machine, files, extend or (lambda parts: parts)
         self._clock = clock or clock_for(config)
+        self.look: Callable[[Parts], object] = lambda _: None
         self._driver: Driver | None = None
         self._store: LogStore | None = None
         self.entry_size_max = config.entry_size_max
         self._failure: NodeFailed | None = None
-        self.is_open = False  # started, and not known to have failed
-        self._applied = NO_INDEX
+        self.is_open, self._applied = False, NO_INDEX  # started, and not known to have failed
         self._story = RoleStory(NodeId(config.node_id))
         self._waiting: list[tuple[Index, int, asyncio.Future[None]]] = []  # heap by index
         self._waiting_number = 0  # makes heap entries comparable
@@ -99,7 +100,7 @@ class ReplicatedLog(Lifetime):
         Raises NotFormatted, WrongIdentity, StoreLocked, HardStateLost, LogDamaged, OSError.
         """
         assert self._driver is None, "a ReplicatedLog is started once"
-        parts = open_folder(self.config, self, files=self._files, clock=self._clock)
+        parts = await open_aside(self.config, self, self.look, self._files, self._clock)
         try:
             parts = self._extend(parts)
         except BaseException:
