@@ -299,7 +299,9 @@ class QueueReader:
         try:
             return await self._pull
         except asyncio.CancelledError:
-            if self.is_stopped or not self._pull.cancelled():
+            this = asyncio.current_task()
+            is_ours = this is not None and this.cancelling() > 0  # as when a program's loop ends
+            if self.is_stopped or is_ours or not self._pull.cancelled():
                 self._pull.cancel()
                 raise
             return None

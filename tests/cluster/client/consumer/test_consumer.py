@@ -232,3 +232,20 @@ async def test_two_readers_without_a_group_share_nothing(group: StubGroup) -> No
         ):
             assert len(await take(one, 12)) == len(await take(other, 12)) == 12
             assert one.assigned == other.assigned
+
+
+async def test_a_reader_ends_when_its_task_is_cancelled(group: StubGroup) -> None:
+    """As `asyncio.run` does with every task when the program's main function has raised."""
+    async with (
+        connect(group) as client,
+        client.consumer("T", group="G") as consumer,
+        asyncio.timeout(10),
+    ):
+        readers = consumer._readers
+        while not readers or any(one._pull is None for one in readers.values()):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        tasks = [reader._task for reader in readers.values()]
+        for task in tasks:
+            task.cancel()
+        _, pending = await asyncio.wait(tasks, timeout=2)
+        assert not pending, "it took the cancellation for a `seek`, and the program never ends"
