@@ -7,6 +7,7 @@ of what the wheel holds needs more, and says so when that is missing:
     dledger[server]   brokers, name servers, every other command
     dledger[chaos]    the simulator, live faults, the demo
     dledger[spark]    the pipeline
+    dledger[otel]     spans of messages for OpenTelemetry
     dledger[backup]   backups in a store that speaks S3
     dledger[fast]     nothing new: numpy, zlib-ng and uvloop do the same in less time
     dledger[all]      all of these
@@ -27,6 +28,7 @@ EXTRA_OF: Mapping[str, str] = {
     "click": "client",
     "cryptography": "server",
     "numpy": "spark",  # elsewhere it only makes things quicker
+    "opentelemetry": "otel",
     "orjson": "client",
     "pandas": "spark",
     "pipeline": "spark",

@@ -73,6 +73,11 @@ class BrokerConfig:
     region: str = "DefaultRegion"
     #: What TRACE_ON says: whether clients send trace data (RocketMQ: traceOn).
     trace_on: bool = True
+    #: Spans of messages whose sender has a sampled trace go to the OpenTelemetry collector at this
+    #: address, as http://127.0.0.1:4318; "": none, at no cost. Needs the extra otel.
+    tracing: str = ""
+    #: The share of those traces that is kept, the same ones on every node: above 0, at most 1.
+    tracing_ratio: float = 1.0
     #: Replies to requests are logged in the reply topic, too (RocketMQ: on). Off: only pushed.
     store_replies: bool = True
     #: Shared secret that proves a forwarding peer; None: peers are not asked for proof.
@@ -258,6 +263,10 @@ class BrokerConfig:
             raise ValueError(f"filter_error_percent {self.filter_error_percent} must be 1 to 99")
         if not self.delete_hours or any(not 0 <= hour <= 23 for hour in self.delete_hours):
             raise ValueError(f"delete_hours {self.delete_hours} must be hours from 0 to 23")
+        if self.tracing and not self.tracing.startswith(("http://", "https://")):
+            raise ValueError(f"tracing {self.tracing} is no address; write http://HOST:4318")
+        if not 0 < self.tracing_ratio <= 1:
+            raise ValueError(f"tracing_ratio {self.tracing_ratio} is not within 0..1")
         if not 0 < self.disk_full_ratio <= 1:
             raise ValueError(f"disk_full_ratio {self.disk_full_ratio} is not within 0..1")
 

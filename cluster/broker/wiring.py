@@ -16,7 +16,6 @@ from cluster.broker.consume import Consume
 from cluster.broker.delay import Delay
 from cluster.broker.kernel.apply.derived import DerivedStore
 from cluster.broker.kernel.apply.leader_tables import LeaderTables
-from cluster.broker.kernel.apply.machine import BrokerMachine
 from cluster.broker.kernel.environment import BrokerEnvironment
 from cluster.broker.kernel.events.leadership import Leadership
 from cluster.broker.kernel.events.leadership_parts import LeadershipParts
@@ -39,6 +38,7 @@ from cluster.broker.pop import Pop
 from cluster.broker.produce import Produce
 from cluster.broker.reactions import Reactions
 from cluster.broker.registering import registering
+from cluster.broker.tracing import log_of, machine_of
 from cluster.broker.transactions import Transactions
 from cluster.broker.transactions.feature import check_rule
 from cluster.core.apply import AppliedState
@@ -65,7 +65,7 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
     now, now_ms, advertised = owned.time, environment.clock.time_ms, str(environment.advertised)
 
     # -- kernel: state, leadership, writing, reading -----------------------------------------------
-    log = ReplicaLog(store, owned)
+    log = log_of(config, store, owned)
     state = _state(environment)
     leadership = Leadership(
         config, now=now, call_later=owned.call_later, call_soon=owned.call_soon, bound=owned.bound
@@ -266,7 +266,7 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
         access,
         leader_address=leader_address,
     )
-    machine = BrokerMachine(
+    machine = machine_of(config, log, derived, now_ms)(
         NodeId(config.node_id),
         log,
         state,

@@ -14,6 +14,7 @@ from __future__ import annotations
 import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from cluster.protocol.durability import Durability
 from commitlog.advice import Advised
@@ -130,6 +131,8 @@ class ClientConfig:
         source_host: the address this client dials from; "" lets the system choose.
         account: signs every request; brokers with access control want one.
         tls: TLS to name servers and brokers; None speaks in the clear.
+        tracing: spans of each message for OpenTelemetry (extra otel): True for the program's
+            global provider, or a TracerProvider; None: none, at no cost.
     """
 
     connect_timeout: float = 1.0
@@ -142,6 +145,7 @@ class ClientConfig:
     source_host: str = ""
     account: Account | None = None
     tls: Tls | None = None
+    tracing: Any = None
 
     def __post_init__(self) -> None:
         if self.stall_timeout >= self.request_timeout:

@@ -20,7 +20,13 @@ from .source_tree import ROOT, sources
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 
-MODULE_OF = {"pyyaml": "yaml", "dledger-chaos": "chaos", "dledger-pipeline": "pipeline"}
+MODULE_OF = {
+    "pyyaml": "yaml",
+    "dledger-chaos": "chaos",
+    "dledger-pipeline": "pipeline",
+    "opentelemetry-sdk": "opentelemetry",
+    "opentelemetry-exporter-otlp-proto-http": "opentelemetry",
+}
 #: In a fresh process: no module of these names can be imported; then the code runs.
 BLOCKED = """
 import sys

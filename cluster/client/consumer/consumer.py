@@ -90,6 +90,7 @@ class Consumer:
         retries = self._send_back is not None
         self._handlers = HandlerRunner(group, config.max_attempts, actions, retries=retries)
         self._tasks: list[asyncio.Task[None]] = []
+        self._spans = None if instance.spans is None else instance.spans.of_consumer(group)
 
     @property
     def handler_failures(self) -> int:
@@ -119,7 +120,7 @@ class Consumer:
     async def __anext__(self) -> ReceivedMessage:
         hand = self._hand
         if not self.is_closed and hand.fill():  # the usual case, without one more coroutine
-            return hand.give()
+            return hand.give() if self._spans is None else self._traced(hand.give())
         try:
             message = await self.receive()
         except ClientClosed:
@@ -183,10 +184,15 @@ class Consumer:
                 raise self._ready.refusal
             if not await self._ready.arrival(time_limit):
                 return []
+        if self._spans is not None:
+            self._acked_by_asking()
+            found = [self._spans.given(message) for message in found]
         return found
 
     def ack(self, message: ReceivedMessage) -> None:
         """Acknowledge a message. It has no effect if the queue has moved to another member."""
+        if self._spans is not None:
+            self._spans.done(message)
         reader = self._readers.get(message.queue)
         if reader is not None and reader.acks is not None:
             reader.acks.acked(message.queue_offset)
@@ -211,6 +217,8 @@ class Consumer:
         if self._send_back is None:
             raise InvalidRequest("this consumer has no group to give it back to; use `seek`")
         self._hand.forget(message)
+        if self._spans is not None:
+            self._spans.done(message, "given back")
         is_last_attempt = message.attempt >= self.config.max_attempts
         if self._locks is not None and delay_level >= 0 and not is_last_attempt:
             reader = self._readers.get(message.queue)
@@ -245,7 +253,8 @@ class Consumer:
             raise InvalidRequest("run acknowledges by itself; set ConsumerConfig(manual_ack=True)")
         if concurrency < 1:
             raise InvalidRequest(f"{concurrency} handlers at once are impossible; give at least 1")
-        await self._handlers.run(handler, concurrency)
+        traced = handler if self._spans is None else self._spans.around(handler)
+        await self._handlers.run(traced, concurrency)
 
     def seek(self, queue: MessageQueue, queue_offset: int) -> None:
         """Go on at another offset of a queue; the group's offset follows with the next commit.
@@ -312,6 +321,8 @@ class Consumer:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._rebalancer.stop(list(self._readers), busy)
+        if self._spans is not None:
+            self._spans.all_done()
         if self._tasks:
             await self._membership.leave()
         self._on_close(self)
@@ -336,6 +347,15 @@ class Consumer:
                 reader.leader_changed(address)
 
     # --- inside ----------------------------------------------------------------------------------
+
+    def _traced(self, message: ReceivedMessage) -> ReceivedMessage:
+        assert self._spans is not None, "asked before"
+        self._acked_by_asking()
+        return self._spans.given(message)
+
+    def _acked_by_asking(self) -> None:
+        if self._spans is not None and not self.config.manual_ack:
+            self._spans.all_done()
 
     def _wake_readers(self) -> None:
         for reader in self._readers.values():

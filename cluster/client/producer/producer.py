@@ -60,6 +60,7 @@ class Producer:
         self._senders: dict[MessageQueue, QueueSender] = {}
         self._openings = TopicOpenings(self._open_topic)
         self._timer: asyncio.TimerHandle | None = None
+        self._spans = instance.spans
 
     @property
     def producer_id(self) -> bytes:
@@ -308,6 +309,8 @@ class Producer:
         else:
             sender = found.of_turn(context.turn)
         self._limiter.take(size)
+        if self._spans is not None:
+            waiter, tail = self._spans.sending(sender.queue.topic, waiter, tail)
         sender.add(new_tuple(Entry, (waiter, body, tail, context.deadline)))
 
     def _refuse(self, size: int) -> None:

@@ -11,7 +11,7 @@ import itertools
 import os
 import secrets
 from collections.abc import Coroutine, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cluster.client.config import ClientConfig
 from cluster.client.connection.connection import ServerRequest
@@ -19,6 +19,9 @@ from cluster.client.connection.pool import Pool
 from cluster.client.routing.leaders import Leaders
 from cluster.client.routing.routes import DEFAULT_TOPIC, Routes
 from cluster.errors import ClusterError
+
+if TYPE_CHECKING:
+    from cluster.client.spans import ClientSpans
 
 
 class ClientInstance:
@@ -29,6 +32,7 @@ class ClientInstance:
         pool: one connection per address.
         routes: topic → route.
         leaders: broker name → connection to its leader.
+        spans: of messages, for OpenTelemetry; None when tracing is off.
     """
 
     def __init__(
@@ -40,6 +44,11 @@ class ClientInstance:
         self.pool = Pool(config, on_request)
         self.routes = Routes(nameservers, self.pool, config)
         self.leaders = Leaders(self.routes, self.pool, config)
+        self.spans: ClientSpans | None = None
+        if config.tracing is not None:
+            from cluster.client.spans import ClientSpans as Spans  # needs the extra otel
+
+            self.spans = Spans(config.tracing)
         self._member_numbers = itertools.count()
         self._topics: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
