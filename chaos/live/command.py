@@ -12,6 +12,10 @@ from chaos.exit_codes import JudgingGroup
 from cluster.commands.registry import Lazy
 
 COMMANDS = {
+    "alerts": Lazy(
+        "chaos.alerts.command:alerts",
+        "Bring about each fault that an alert rule names; does a real Prometheus fire it?",
+    ),
     "baseline": Lazy(
         "chaos.baseline.command:baseline",
         "The same faults against dledger and pysyncobj, which has known faults that must be found.",

@@ -3,7 +3,8 @@ broker's own protocol.
 
     asked     {"number": 3, "clock": {"skip": 0.5, "rate": 1.02, "wall_ms": -60000},
                "failpoint": {"name": "data.sync.before", "after": 2}, "transfer": "n1",
-               "sweep": true, "scrub": true, "hold_syncs": 3.0}
+               "sweep": true, "scrub": true, "hold_syncs": 3.0, "mistake": true,
+               "record": "bytes of an entry"}
     answered  <node>/chaos-state.json   {"number": 3, "seen": "…"}
 
 A file and not a port: it works while the process starts, and nothing listens that a release has

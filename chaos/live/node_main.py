@@ -25,7 +25,9 @@ from cluster.local.node_main import main
 from dledger.config import RaftConfig
 from dledger.core.types import NodeId
 from dledger.errors import DledgerError
+from dledger.replica.ports import Proposal
 from dledger.runtime.driver import Driver
+from dledger.runtime.owned import Guard, Owned
 
 Tell = Callable[[str], None]
 
@@ -84,7 +86,7 @@ class HookedNode(BrokerNode):
             tell(self._done(asked))
 
     def _done(self, asked: dict[str, Any]) -> str:
-        """Clocks, failpoints, held syncs and scrubs, which take effect at once."""
+        """Wishes that take effect at once: all but sweeps and transfers."""
         assert self._folder is not None
         seen = []
         if clock := asked.get("clock"):
@@ -99,6 +101,12 @@ class HookedNode(BrokerNode):
         if seconds := asked.get("hold_syncs"):
             hold_syncs(seconds)
             seen.append(f"holds its syncs for {seconds} s")
+        if asked.get("mistake"):
+            _mistake_once(self.parts.owned)
+            seen.append("makes a mistake in the next request")
+        if (record := asked.get("record")) and self._driver is not None:
+            self.parts.log.propose(Proposal([str(record).encode()], lambda *_: None))
+            seen.append("appends an entry of an unknown kind")
         if asked.get("scrub") and self._driver is not None:
             self._driver.scrub()
             seen.append("looks for damage")
@@ -123,6 +131,17 @@ class HookedNode(BrokerNode):
             self.parts.log.transfer(NodeId(to) if to else None, done)
         except DledgerError as error:
             done(error)
+
+
+def _mistake_once(owned: Owned) -> None:
+    """Has the next step of a client's request raise, as a mistake in our code would."""
+    whole = owned.on_behalf
+
+    def wrong(guard: Guard, step: Callable[[], object]) -> None:
+        setattr(owned, "on_behalf", whole)  # noqa: B010  # a method, for one call
+        raise RuntimeError("fault injection: a mistake in one request")
+
+    setattr(owned, "on_behalf", wrong)  # noqa: B010
 
 
 if __name__ == "__main__":

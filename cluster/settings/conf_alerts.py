@@ -313,7 +313,8 @@ def runbooks_md() -> str:
     return (
         "# Runbooks\n\n"
         "One section for each alert of `conf/prometheus-alerts.yml`. `dledger doctor` and the "
-        "console find much of\nthe same without Prometheus. Made by `scripts/gen-conf` from "
+        "console find much of\nthe same without Prometheus. `dledger chaos alerts` brings each "
+        "fault about and shows its alert. Made by `scripts/gen-conf` from "
         "`cluster/settings/conf_alerts.py`.\n\n" + "\n".join(sections)
     )
 

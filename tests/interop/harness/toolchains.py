@@ -134,21 +134,29 @@ def _digest(sources: Iterable[Path], version: str) -> str:
 
 def promtool() -> str:
     """Prometheus' own checker of rules. Raises Missing."""
-    found = shutil.which("promtool")
-    return found or str(built("promtool", [], "debian", _unpack_promtool) / "usr/bin/promtool")
+    return _of_prometheus("promtool")
 
 
-def _unpack_promtool(folder: Path) -> None:
-    """Of Debian's package of the server, which would start it: so only its files are taken."""
+def prometheus() -> str:
+    """Prometheus' server. Raises Missing."""
+    return _of_prometheus("prometheus")
+
+
+def _of_prometheus(program: str) -> str:
+    found = shutil.which(program)
+    return found or str(built("prometheus", [], "debian", _unpack_prometheus) / "usr/bin" / program)
+
+
+def _unpack_prometheus(folder: Path) -> None:
+    """Debian's package would start the server as a service: so only its files are taken."""
     if shutil.which("apt-get") is None or os.geteuid() != 0:
-        raise Missing("needs promtool on the path (Debian: prometheus)")
+        raise Missing("needs prometheus and promtool on the path (Debian: prometheus)")
     with _alone(ROOT / ".tools" / "apt.lock"):
         run(["apt-get", *APT_WAITS, "update", "-q"])
         run(["apt-get", "download", "-q", "prometheus"], folder)
     (package,) = folder.glob("prometheus_*.deb")
     run(["dpkg-deb", "-x", str(package), str(folder)])
     package.unlink()
-    (folder / "usr/bin/prometheus").unlink()
 
 
 def java(version: str) -> list[str]:
