@@ -1,5 +1,7 @@
 """The former release: its sources come from this repository's history, its nodes are processes.
 
+    docs/releases.toml: the newest version that is not this checkout's
+
     COMMIT ── git archive ──► a folder ── PYTHONPATH ──► python -m cluster.cli node run FILE
 
 It runs by this environment's Python and packages, so nothing is downloaded.
@@ -10,17 +12,38 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from tests.integration.nodes_by_hand import ROOT, ByHand
 from tests.waiting import limit
 
-COMMIT = "fc3a9f8c78f9df6a6e5c0f3ace4a837d85296140"
-LEVEL = 2
-"""The feature level that it understands."""
+
+class Release(NamedTuple):
+    """A row of docs/releases.toml; `level`: the feature level that it understands."""
+
+    version: str
+    commit: str
+    level: int
+
+
+def releases() -> list[Release]:
+    """All of them, the oldest first."""
+    rows = tomllib.loads((ROOT / "docs" / "releases.toml").read_text("utf-8"))["release"]
+    return [Release(**row) for row in rows]
+
+
+def version_here() -> str:
+    """The version of this checkout."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    return str(project["version"])
+
+
+VERSION, COMMIT, LEVEL = [row for row in releases() if row.version != version_here()][-1]
 
 
 @dataclass(frozen=True, slots=True)
