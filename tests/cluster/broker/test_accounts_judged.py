@@ -249,6 +249,35 @@ def test_a_send_in_doubt_of_an_account_that_may_no_longer_is_not_stored(
             assert asked.code == (AGAIN if revoked else OK)
 
 
+def test_a_send_in_doubt_pays_its_quota_once_it_is_stored(broker: HandBroker) -> None:
+    """It is not refused for the quota: an earlier leader may have stored it."""
+    quota = {**WRITER, "maxMessages": 1}
+    change(broker, [quota])
+    for _ in range(2):
+        settle(broker, "K1")
+    assert stored(broker) == 1
+    quotas = broker.parts.access.quotas
+    (bucket, _) = quotas._uses["a-writer"].buckets
+    assert bucket is not None
+    assert bucket.left == 0, "the second was found in the log, and paid nothing"
+    settle(broker, "K2")
+    assert (stored(broker), bucket.left) == (2, -1)
+    assert quotas.refused == {}
+
+
+def settle(broker: HandBroker, key: str) -> None:
+    """A follower passes a send in doubt on, to the leader of a later term."""
+    broker.step_down()
+    broker.lead()
+    sent = send("orders", properties=f"UNIQ_KEY\x01{key}\x02")
+    ext = {name: str(value) for name, value in sent.ext.items()} | {"AccessKey": "a-writer"}
+    ext["Signature"] = sign(ext, b"", SECRET, 479)
+    frame = in_doubt(Frame(310, 0, ext), Index(0), Term(broker.log.term - 1))
+    asked = link(broker).ask(frame.code, frame.ext)
+    broker.commit()
+    assert asked.code == OK
+
+
 def test_a_send_in_doubt_of_a_connection_without_signatures_closes_it(tmp_path: Path) -> None:
     broker = HandBroker(tmp_path, cluster_secret="one for all of this test")
     client = broker.client()

@@ -78,6 +78,14 @@ class Callers:
         if frame.code not in SEND_CODES or not self._access.check_send(caller):
             serve()
             return
+        self.counted(caller, frame, serve)
+
+    def counted(self, caller: Caller, frame: Frame, serve: Callable[[], None]) -> None:
+        """Serve a send, which pays when it was taken.
+
+        One in doubt is not refused for its quota, since an earlier leader may have stored it: what
+        it takes too much is made up for by the time that follows.
+        """
         before = self._taken()
         serve()
         if self._taken() != before:

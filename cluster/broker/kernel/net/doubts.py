@@ -17,6 +17,7 @@ from cluster.broker.kernel.net.hot_paths import Sends
 from cluster.broker.kernel.net.in_doubt import lost_unanswered, read_doubt
 from cluster.broker.kernel.net.needs import needs_of_send
 from cluster.broker.kernel.net.requests import Call, Routing
+from cluster.core.access.rules import UNASKED
 from cluster.errors import (
     ClusterError,
     NotLeader,
@@ -97,6 +98,7 @@ class Doubts:
         if term >= self._leadership.term:  # it looks only into what earlier leaders left
             raise lost_unanswered()
         request, access = SendReader().read(asked), self._access
+        caller = UNASKED
         if access.is_on:
             try:
                 caller = self._callers.of_doubt(connection, asked)
@@ -105,4 +107,5 @@ class Doubts:
             except (Unauthorized, SealStale, ServiceNotAvailable):
                 raise lost_unanswered() from None  # it may have been stored when it was allowed
             request = request._replace(sender=caller.key, signed=asked)
-        self.sends.take_in_doubt(connection, request, after)
+        settle = functools.partial(self.sends.take_in_doubt, connection, request, after)
+        self._callers.counted(caller, asked, settle)
