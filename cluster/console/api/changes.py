@@ -18,6 +18,7 @@ from cluster.console.api.failures import ApiError
 from cluster.console.api.source import Source
 from cluster.console.api.table import Values
 from cluster.console.api.topics import kind_of
+from cluster.protocol.durability import Durability, durability_of
 from cluster.protocol.json_body import MessageQueue
 
 PLACES = {"first": FIRST, "last": LAST}
@@ -40,20 +41,37 @@ def iso_time(at_ms: int) -> str:
 async def create_topic(source: Source, values: Values) -> dict[str, Any]:
     """Create a topic; one that exists stays as it is."""
     name, queues, perm = values["name"], values["queues"], values["perm"]
-    await source.admin.create_topic(name, queues, perm=PERMS[perm or "read-write"])
-    words = ("--perm", perm) if perm else ()
+    level = values["durability"]
+    await source.admin.create_topic(
+        name, queues, perm=PERMS[perm or "read-write"], durability=_level(level)
+    )
+    words = _options(durability=level, perm=perm)
     return {"command": command("topic", "create", name, "-q", queues, *words)}
 
 
 async def alter_topic(source: Source, values: Values) -> dict[str, Any]:
-    """Change the number of queues, or the permission. Raises TopicNotFound, ApiError (400)."""
+    """Change its queues, permission or durability. Raises TopicNotFound, ApiError (400)."""
     name, queues, perm = values["topic"], values["queues"], values["perm"]
-    if queues is None and perm is None:
-        raise ApiError(400, "missing-value", "nothing to change was named; give queues or perm")
+    level = values["durability"]
+    if queues is None and perm is None and level is None:
+        raise ApiError(
+            400, "missing-value", "nothing to change was named; give queues, perm or durability"
+        )
     await _check_kind(source, name)
-    await source.admin.alter_topic(name, queues, perm=PERMS[perm] if perm else None)
-    words = (*(("-q", queues) if queues else ()), *(("--perm", perm) if perm else ()))
+    bits = PERMS[perm] if perm else None
+    await source.admin.alter_topic(name, queues, perm=bits, durability=_level(level))
+    words = (*(("-q", queues) if queues else ()), *_options(durability=level, perm=perm))
     return {"command": command("topic", "alter", name, *words)}
+
+
+def _level(name: str | None) -> Durability | None:
+    return durability_of(name) if name else None
+
+
+def _options(**values: str | None) -> tuple[str, ...]:
+    """The options of a command that were given."""
+    given = ((name, value) for name, value in values.items() if value)
+    return tuple(word for name, value in given for word in (f"--{name}", value))
 
 
 async def delete_topic(source: Source, values: Values) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from cluster.client.admin.topics import PERMS, QUEUES_COUNT_MAX
 from cluster.console.api.bodies import FORMATS
 from cluster.console.api.paging import CURSOR, FILTER, limit
 from cluster.console.api.table import Parameter
+from cluster.protocol.durability import Durability
 
 TOPIC_PATH = Parameter("topic", "the name of a topic", place="path", required=True)
 GROUP_PATH = Parameter("group", "the name of a consumer group", place="path", required=True)
@@ -23,6 +24,12 @@ QUEUES = Parameter(
     required=True,
     least=1,
     most=QUEUES_COUNT_MAX,
+)
+DURABILITY = Parameter(
+    "durability",
+    "when its sends are acknowledged",
+    place="body",
+    choices=tuple(level.value for level in Durability),
 )
 PERM = Parameter("perm", "read, write or read-write", place="body", choices=tuple(PERMS))
 GROUP_SETTINGS = (

@@ -36,7 +36,7 @@ function leads(group) {
       ["term", (row) => number(row.term), true],
       ["from", (row) => row.before ?? "–"],
       ["to", (row) => h("span.lead", {}, row.leader)],
-      ["why", (row) => WHY[row.why]?.(row) ?? "–"],
+      ["why", (row) => WHY[row.why]?.(row) ?? (row.before === row.leader ? "elected again" : "–")],
     ], group.moves, "No leader is known."));
 }
 

@@ -33,7 +33,7 @@ export function sending(topic, again) {
       work: async () => { found = await send("POST", "/messages", value); return found; },
       then: () => { again(); replace(said, found ? h("p.good", {}, `✓ ${found.broker}:${found.queue}:${found.offset}`) : null); },
     });
-  } }, h("label", {}, "Body", body), h("div.row", {}, h("label", {}, "Key", key), h("label", {}, "Tag", tag),
+  } }, h("label.above", {}, "Body", body), h("div.row", {}, h("label", {}, "Key", key), h("label", {}, "Tag", tag),
     h("button", {}, "Send …"))), said);
 }
 

@@ -91,6 +91,10 @@ function newTopic(go) {
 }
 
 const PERMS = [["read-write", 6], ["read", 4], ["write", 2]];
+const DURABILITIES = {
+  "majority-on-disk": "a majority has them on disk",
+  "majority-in-memory": "a majority has them in memory; a power failure of several nodes may take some back",
+};
 
 export async function topic({ main, params: [name], may, go, again }) {
   const found = await get(`/topics/${path(name)}`);
@@ -98,19 +102,27 @@ export async function topic({ main, params: [name], may, go, again }) {
   const queues = h("input", { type: "number", min: 1, max: 4096, value: settings?.write_queues ?? 4 });
   const now = PERMS.find(([, bits]) => bits === settings?.perm)?.[0] ?? "read-write";
   const perm = h("select", {}, PERMS.map(([one]) => h("option", one === now ? { selected: true } : {}, one)));
+  const durability = h("select", {}, settings?.durability ? null : h("option", { value: "" }, "as the broker"),
+    Object.keys(DURABILITIES).map((one) => h("option", one === settings?.durability ? { selected: true } : {}, one)));
   const actions = may("admin") && found.kind === "user" ? h("div.row", {},
-    field("Clients may", perm),
+    h("div.pair", {}, field("Clients may", perm),
     h("button", { type: "button", onclick: () => confirm({
       title: `Alter ${name}`, label: "Alter it", command: `dledger topic alter ${name} --perm ${perm.value}`,
       text: `From now on clients may ${perm.value === "read-write" ? "read and write" : `${perm.value} only`}; other requests are refused.`,
       work: () => send("PATCH", `/topics/${path(name)}`, { perm: perm.value }), then: again,
-    }) }, "Allow"),
-    field("Queues to write", queues),
+    }) }, "Allow")),
+    h("div.pair", {}, field("Acknowledged", durability),
+    h("button", { type: "button", onclick: () => durability.value && confirm({
+      title: `Alter ${name}`, label: "Alter it", command: `dledger topic alter ${name} --durability ${durability.value}`,
+      text: `From now on sends are acknowledged when ${DURABILITIES[durability.value]}.`,
+      work: () => send("PATCH", `/topics/${path(name)}`, { durability: durability.value }), then: again,
+    }) }, "Set")),
+    h("div.pair", {}, field("Queues to write", queues),
     h("button", { type: "button", onclick: () => confirm({
       title: `Alter ${name}`, label: "Alter it", command: `dledger topic alter ${name} -q ${queues.value}`,
       text: `New messages go to ${queues.value} queues. Queues above stay readable while they hold messages.`,
       work: () => send("PATCH", `/topics/${path(name)}`, { queues: Number(queues.value) }), then: again,
-    }) }, "Alter"),
+    }) }, "Alter")),
     h("button.bad", { type: "button", onclick: () => confirm({
       title: `Delete ${name}`, label: "Delete it", danger: true, command: `dledger topic delete ${name}`,
       text: `No request reads the ${number(found.messages)} messages of ${name} any more. This cannot be taken back.`,

@@ -9,6 +9,7 @@ import pytest
 
 from cluster.client import ConsumerConfig
 from cluster.errors import Unauthorized
+from cluster.protocol.durability import durability_of
 from tests.waiting import limit
 
 from .conftest import TOKENS, MakeWorld, World
@@ -95,7 +96,7 @@ async def test_a_topic_that_may_only_be_read_refuses_sends(make_world: MakeWorld
         done = await change(world, "PATCH", "/api/v1/topics/T", "Changed", perm="read")
         assert done["command"] == "dledger topic alter T --perm read"
         row = (await world.get("/api/v1/topics/T", "Topic"))["settings"][0]
-        assert (row["perm"], row["write_queues"]) == (4, 1)
+        assert (row["perm"], row["write_queues"], row["durability"]) == (4, 1, None)
 
         status, said = await world.call(
             "POST", "/api/v1/messages", json={"topic": "T", "body": "x"}
@@ -104,6 +105,21 @@ async def test_a_topic_that_may_only_be_read_refuses_sends(make_world: MakeWorld
         assert "no queue of T can be written to" in said["error"]["message"]
         await change(world, "PATCH", "/api/v1/topics/T", "Changed", perm="read-write", queues=2)
         await change(world, "POST", "/api/v1/messages", "Resent", topic="T", body="again")
+
+
+async def test_when_sends_of_a_topic_are_acknowledged(make_world: MakeWorld) -> None:
+    memory, disk = "majority-in-memory", "majority-on-disk"
+    async with make_world() as world:
+        made = {"name": "T", "queues": 2, "durability": memory}
+        done = await change(world, "POST", "/api/v1/topics", "Changed", **made)
+        assert done["command"] == f"dledger topic create T -q 2 --durability {memory}"
+        assert (await world.mq.admin().topic_settings("T")).durability is durability_of(memory)
+        done = await change(world, "PATCH", "/api/v1/topics/T", "Changed", durability=disk)
+        assert done["command"] == f"dledger topic alter T --durability {disk}"
+        row = (await world.get("/api/v1/topics/T", "Topic"))["settings"][0]
+        assert (row["durability"], row["write_queues"], row["perm"]) == (disk, 2, 6)
+        status, said = await world.call("PATCH", "/api/v1/topics/T", json={"durability": "none"})
+        assert (status, said["error"]["id"]) == (400, "bad-value")
 
 
 async def test_an_operator_sends_and_a_viewer_does_not(make_world: MakeWorld) -> None:
