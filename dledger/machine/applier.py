@@ -83,10 +83,13 @@ class Applier(Generic[C, R]):
         self._runs: list[tuple[int, list[int]]] = []
         #: Highest index that the state holds.
         self.applied = -1
+        #: False once an entry or a state was taken in part, which stops the node.
+        self.is_whole = True
 
     def apply(self, entries: Iterable[Row], *, leads: bool) -> None:
         """Entries (index, term, body) in order. Raises StateMachineFailed, StateMachineDiverged."""
         rows, index = iter(entries), self.applied
+        self.is_whole = False
         for row in rows:
             index = row[0]
             if index % SHRINK_EVERY == 0:
@@ -97,7 +100,7 @@ class Applier(Generic[C, R]):
             assert piece[-1][0] == index, "the log has no gaps"
             self._apply_piece(piece, leads)
         self._flush(leads)
-        self.applied = index
+        self.applied, self.is_whole = index, True
 
     def _apply_piece(self, piece: Sequence[Row], leads: bool) -> None:
         """Entries among which no results are given up."""
@@ -290,6 +293,7 @@ class Applier(Generic[C, R]):
 
         `data`: the bytes of `head` and the state behind them. Raises StateMachineFailed.
         """
+        self.is_whole = False
         try:
             magic, version, applied, time_ms, size = _STATE.unpack_from(data)
             if (magic, version) != (_STATE_MAGIC, _STATE_VERSION):
@@ -300,7 +304,7 @@ class Applier(Generic[C, R]):
             self.machine.restore(data[_STATE.size + size :])
         except Exception as error:  # by the user's code, or of a later release
             raise StateMachineFailed(index, f"restore raised {_say(error)}") from error
-        self.applied, self._time_ms = applied, time_ms
+        self.applied, self._time_ms, self.is_whole = applied, time_ms, True
         self._looked_ms = -1
         self._agreement.began_at(applied)
 

@@ -305,7 +305,7 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
             parts.snapshots,
             self._applier,
             self._owned,
-            self.settings.margin_files,
+            self.settings,
             lambda position: self.log.driver.trim(position),
             self._snapshot_failed,
         )

@@ -2,11 +2,13 @@
 
     an entry begins a log file ─► the state before it is captured ─► encoded and written by a thread
     written                    ─► the log loses its files below, but for a margin ─► trim
+    state_seconds are over     ─► the state behind the last applied entry, the same way; no trim
     start                      ─► the newest state whose place the log still has; then the rest
     no usable one              ─► from the log's beginning, or asked of the leader if that is gone
 
 One state is written at a time; a file that begins meanwhile is passed over, so a slow disk delays
-the next state and no command. Nothing is deleted before the state that it led to is on disk.
+the next state and no command. Nothing is deleted before the state that it led to is on disk. A
+state by time stands anywhere in the log, which cannot be cut there: it only makes a restart short.
 """
 
 from __future__ import annotations
@@ -18,11 +20,13 @@ from typing import Any, NamedTuple
 
 from commitlog.errors import StoreDamaged
 from commitlog.files.content import size_of
+from commitlog.files.system import Buffer
 from dledger.core.types import Index
 from dledger.errors import NodeFailed, SnapshotFailed
 from dledger.log.file_log import FileLog
 from dledger.log.log_start import LogStart
 from dledger.machine.applier import Applier
+from dledger.machine.settings import MachineSettings
 from dledger.machine.state_machine import State, captured, parts_of
 from dledger.runtime.owned import Owned
 from dledger.snapshots.snapshot_files import STATE_BYTES_MAX, SnapshotFolder
@@ -31,6 +35,10 @@ from dledger.snapshots.snapshot_files import STATE_BYTES_MAX, SnapshotFolder
 TRIM_SECONDS = 0.5
 #: At the end of a node, a state that takes longer to be written is left behind.
 STATE_SECONDS_MAX = 60.0
+
+
+#: Writes a state, in a thread.
+Save = Callable[[LogStart, list[Buffer]], None]
 
 
 class Newest(NamedTuple):
@@ -47,7 +55,11 @@ def newest_state(log: FileLog, folder: SnapshotFolder, has_peers: bool) -> Newes
     state too, and nobody else has it.
     """
     start, inside = log.start, range(log.first_position + 1, log.end_position)
-    for place in reversed([place for place in folder.positions() if place in inside]):
+    places = [place for place in folder.positions() if place in inside]
+    recent = _recent_state(log, folder, max(places, default=log.first_position))
+    if recent is not None:
+        return recent
+    for place in reversed(places):
         with contextlib.suppress(StoreDamaged, KeyError):
             return Newest(begins := log.start_at(place), folder.load(begins))
     if start is None:
@@ -60,6 +72,27 @@ def newest_state(log: FileLog, folder: SnapshotFolder, has_peers: bool) -> Newes
         return None
 
 
+def _recent_state(log: FileLog, folder: SnapshotFolder, position: int) -> Newest | None:
+    """The state by time, if the log has its last entry, and has it behind `position`.
+
+    The log may lack it: an entry that a majority has is applied before it is on disk here. And
+    `load_recent` compares the entry with that of the log.
+    """
+    with contextlib.suppress(StoreDamaged):
+        found = folder.recent()
+        if found is not None and log.first_index <= found.index <= log.last.index:
+            start = _behind(log, found.index)
+            if start.position > position:
+                return Newest(start, folder.load_recent(start))
+    return None
+
+
+def _behind(log: FileLog, index: int) -> LogStart:
+    """The place behind an entry. Raises StoreDamaged."""
+    (term, last), chain_crc, end = log.reader.tail_at(index)
+    return LogStart(term, last, chain_crc or 0, end, end)
+
+
 class Saving:
     """Saves the states of one node; used on its event loop's thread."""
 
@@ -69,7 +102,7 @@ class Saving:
         folder: SnapshotFolder,
         applier: Applier[Any, Any],
         owned: Owned,
-        margin_files: int,
+        settings: MachineSettings,
         trim: Callable[[int], bool],
         failed: Callable[[SnapshotFailed], None],
     ) -> None:
@@ -77,9 +110,12 @@ class Saving:
         after which the log keeps its entries until the next file begins."""
         self._log, self._folder, self._applier = log, folder, applier
         self._owned, self._trim, self._failed = owned, trim, failed
-        self._margin = margin_files * log.file_size
+        self._margin = settings.margin_files * log.file_size
+        self._seconds = settings.state_seconds
         self._writing: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._due: asyncio.TimerHandle | None = None
+        self._saved_index = -1
         self._closed = False
         #: Where the newest state stands, -1 for none.
         self.saved_position = -1
@@ -90,7 +126,7 @@ class Saving:
         Raises StateMachineFailed when the machine refuses it.
         """
         self._applier.load(newest.state, newest.start.index)
-        self.saved_position = newest.start.position
+        self.saved_position, self._saved_index = newest.start.position, newest.start.index
         return newest.start.index
 
     def piece(self, first: Index, last: Index) -> Index:
@@ -99,6 +135,7 @@ class Saving:
         The state is captured when `first` begins a file.
         """
         log = self._log
+        self._await_due(first)
         try:
             position = log.position_of(first)
             file_position = position - position % log.file_size
@@ -111,35 +148,57 @@ class Saving:
         except StoreDamaged:  # of the place, which is repaired; this file has no state then
             return last
 
+    def _await_due(self, index: int) -> None:
+        """Have a state captured in `state_seconds`, if the saved one lacks entry `index`."""
+        if self._seconds and self._due is None and index > self._saved_index and not self._closed:
+            self._due = self._owned.call_later(self._seconds, self._capture_recent)
+
+    def _capture_recent(self) -> None:
+        self._due = None
+        applier, now = self._applier, self._writing
+        if self._closed or not applier.is_whole or (now is not None and not now.done()):
+            return  # the end of what is being written asks again
+        if applier.applied > self._saved_index:
+            with contextlib.suppress(StoreDamaged):  # as in `piece`; the next time comes
+                self._begin(_behind(self._log, applier.applied), self._folder.save_recent)
+
     def _capture(self, position: int) -> None:
-        if self._writing is not None and not self._writing.done():
-            return
-        start = self._log.start_at(position)
+        if self._writing is None or self._writing.done():
+            self._begin(self._log.start_at(position), self._save_proven)
+
+    def _begin(self, start: LogStart, save: Save) -> None:
         head = self._applier.head()
         try:
             state = captured(self._applier.machine.snapshot())
         except Exception as error:  # by the user's code; the log has all that it had
             self._save_fail(f"snapshot raised {type(error).__name__}: {error}")
+            self._await_due(start.index)
             return
-        self._writing = self._owned.create_task(self._write(start, head, state))
+        self._writing = self._owned.create_task(self._write(start, head, state, save))
+
+    def _save_proven(self, start: LogStart, parts: list[Buffer]) -> None:
+        self._folder.save(start, parts)
+        self._folder.prove(start)  # here: the log's thread, which deletes, has no time for it
 
     async def _write(
-        self, start: LogStart, head: bytes, state: State | Callable[[], State]
+        self, start: LogStart, head: bytes, state: State | Callable[[], State], save: Save
     ) -> None:
         def write() -> None:
             parts = [head, *parts_of(state)]
             if (size := size_of(parts)) > STATE_BYTES_MAX:
                 raise ValueError(f"it has {size} bytes and {STATE_BYTES_MAX} are allowed")
-            self._folder.save(start, parts)
-            self._folder.prove(start)  # here: the log's thread, which deletes, has no time for it
+            save(start, parts)
 
         try:
             await asyncio.to_thread(write)
         except Exception as error:  # as above, or the disk's
             self._save_fail(f"{type(error).__name__}: {error}")
-            return
-        self.saved_position = start.position
-        self._delete()
+        else:
+            self._saved_index = start.index
+            if start.position % self._log.file_size == 0:
+                self.saved_position = start.position
+                self._delete()
+        self._await_due(self._applier.applied)
 
     def _save_fail(self, detail: str) -> None:
         self._failed(SnapshotFailed(f"the state could not be written: {detail}"))
@@ -165,8 +224,9 @@ class Saving:
         Until then its folder is this process's: who opened it anew would find files come and go.
         """
         self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._due):
+            if timer is not None:
+                timer.cancel()
         if self._writing is None:
             return True
         _, left = await asyncio.wait({self._writing}, timeout=STATE_SECONDS_MAX)

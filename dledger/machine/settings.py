@@ -21,10 +21,15 @@ class MachineSettings:
     #: costs disk, less has them sent the whole state sooner.
     margin_files: int = 1
 
+    #: A state is written so long after a command that the last state lacks, not only where a log
+    #: file begins. Less: restarts apply fewer entries again; each writes the whole state. 0: off.
+    state_seconds: float = 0.0
+
     def validate(self) -> None:
         """Raise ValueError with a sentence for a value that cannot work."""
         for name in ("propose_seconds", "resend_seconds", "apply_seconds_max"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} {getattr(self, name)} must be above 0")
-        if self.margin_files < 0:
-            raise ValueError(f"margin_files {self.margin_files} must be 0 or more")
+        for name in ("margin_files", "state_seconds"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} {getattr(self, name)} must be 0 or more")

@@ -2,6 +2,7 @@
 
     <folder>/snapshots/<20 digits>               the state where the log file of that address begins
     <folder>/snapshots/<20 digits>.<20 digits>   a part of one that a leader sends, from that offset
+    <folder>/snapshots/recent                    the newest that was saved between two beginnings
 
     off size
       0   4  magic      "DLSS"
@@ -45,6 +46,7 @@ _DATA_AT = _HEAD.size + _CRC.size
 _MAGIC, _VERSION = b"DLSS", 1
 _PIECE = 1 << 20  # bytes that are read at once to prove a state
 _DIGITS = 20  # of an address in a name
+_RECENT = "recent"
 assert _DATA_AT == 52
 
 
@@ -112,6 +114,26 @@ class SnapshotFolder:
         if part is None or part.offset or part.snapshot != snapshot_of(start, [part.data]):
             raise _damaged(self._folder / name)
         self._proven[start.position] = part.snapshot
+        return part.data
+
+    def save_recent(self, start: LogStart, state: Content) -> None:
+        """As `save`, of a place where no file begins; takes the place of the one before."""
+        parts = content_parts(state)
+        self._write(_RECENT, snapshot_of(start, parts), 0, parts)
+
+    def recent(self) -> Snapshot | None:
+        """Which state `save_recent` wrote, by its head alone; None: none, or half of it."""
+        path = self._folder / _RECENT
+        if not self._files.exists(path):
+            return None
+        with closing(self._files.open(path, writable=False)) as file:
+            return _whole(file.pread(_DATA_AT, 0), file.size)
+
+    def load_recent(self, start: LogStart) -> bytes:
+        """The state by `save_recent`. Raises StoreDamaged when it is missing, damaged, another."""
+        part = self._read(_RECENT)
+        if part is None or part.offset or part.snapshot != snapshot_of(start, [part.data]):
+            raise _damaged(self._folder / _RECENT)
         return part.data
 
     def prove(self, start: LogStart) -> Snapshot:
