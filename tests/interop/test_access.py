@@ -11,13 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from cluster.client import ClientConfig
+from cluster.client.config import Account
 from cluster.local.launcher import LocalCluster
 from tests.waiting import limit
 
 from .conftest import Case, cases
 from .harness import toolchains
 from .harness.checks import CHECKS, Seen, once_each
-from .harness.content import create_topics
+from .harness.content import create_topics, labels, read_topic
 from .harness.running import Facts, Run, run
 
 VERSIONS = ("4.9.8", "5.3.3", "5.5.0")
@@ -31,11 +33,21 @@ accounts:
   admin: false
   defaultTopicPerm: SUB
   defaultGroupPerm: SUB
+- accessKey: interop-slowed
+  secretKey: secret-of-slowed
+  admin: false
+  defaultTopicPerm: PUB
+  defaultGroupPerm: PUB
+  maxMessages: 20
 """
+QUOTA, QUOTA_WAYS = 20, ("hasty", "async", "oneway", "patient")
 CERTIFICATES = Path(__file__).parents[1] / "data" / "tls"
 ACCOUNT_OPTIONS = [
     *("-Dacl.key=interop-full", "-Dacl.secret=secret-of-full"),
     *("-Dacl.reader=interop-reads", "-Dacl.readerSecret=secret-of-reads"),
+]
+SLOWED_OPTIONS = [
+    *("-Dacl.key=interop-slowed", "-Dacl.secret=secret-of-slowed", f"-Dquota.messages={QUOTA}"),
 ]
 # The settings of [broker] that this needs.
 ACCOUNTS_FILE = "broker.acl_file"
@@ -88,7 +100,8 @@ def guarded(
     local = make_session_cluster(
         settings={ACCOUNTS_FILE: str(file), "broker.cluster_secret": "one for all"}
     )
-    create_with_account(local, folder, [f"T{v.replace('.', '')}_acl" for v in VERSIONS])
+    names = [f"T{v.replace('.', '')}_{name}" for v in VERSIONS for name in ("acl", "quota")]
+    create_with_account(local, folder, names)
     return local, folder
 
 
@@ -99,6 +112,31 @@ def test_accounts(case: Case, guarded: tuple[LocalCluster, Path]) -> None:
     facts = scenario(local, folder, case.version, "acl", ACCOUNT_OPTIONS)
     # Java 4.x clients are told the same code.
     CHECKS["acl"](Seen(facts, "", local.nameserver))
+
+
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize("case", cases([Case("access", "quota", v) for v in VERSIONS]))
+def test_quota(case: Case, guarded: tuple[LocalCluster, Path]) -> None:
+    """What a program sees of the quota that knows nothing of it, in each way to send."""
+    local, folder = guarded
+    facts = scenario(local, folder, case.version, "quota", SLOWED_OPTIONS)
+    account = ClientConfig(account=Account("interop-full", "secret-of-full"))
+    topic = f"T{case.version.replace('.', '')}_quota"
+    stored = labels(read_topic(local.nameserver, topic, account))
+    ways = {way: [one for one in stored if one.startswith(way)] for way in QUOTA_WAYS}
+    for way in ("hasty", "async", "patient"):  # what was acknowledged, and nothing that was refused
+        assert sorted(ways[way]) == sorted(facts[way]["acked"]), way
+    # From 5.0 on three attempts within a few ms, else one: neither outlasts a quota.
+    once, thrice = "MQBrokerException 2", "MQClientException 2"
+    for way, caught in (("hasty", once if case.version < "5" else thrice), ("async", once)):
+        assert facts[way]["refused"].keys() == {caught}, facts[way]
+        assert len(ways[way]) + facts[way]["refused"][caught] == 3 * QUOTA
+        assert len(ways[way]) >= QUOTA
+    assert "20 messages a second are its quota" in facts["async"]["text"]
+    assert facts["oneway"]["refused"] == {}, "a program hears nothing of it"
+    assert QUOTA <= len(ways["oneway"]) < 3 * QUOTA
+    assert sorted(ways["patient"]) == sorted(f"patient-{n}" for n in range(3 * QUOTA))
+    assert facts["patient"]["seconds"] >= 1.5, "two seconds' allowance came meanwhile"
 
 
 @pytest.fixture(scope="module", params=["permissive", "enforcing"])

@@ -34,7 +34,9 @@ COLUMNS: dict[str, list[Case]] = {
     "C++ 0.4.4": [Case("cpp", name) for name in test_cpp.SCENARIOS],
 }
 for _version in test_access.VERSIONS:
-    COLUMNS[f"Java {_version}"] += [Case("access", name, _version) for name in ("acl", "tls")]
+    COLUMNS[f"Java {_version}"] += [
+        Case("access", name, _version) for name in ("acl", "tls", "quota")
+    ]
 for _case in test_reconnects.ALL:
     COLUMNS[_case.version].append(_case)
 

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 
 import cluster
-from cluster.client import ReceivedMessage
+from cluster.client import ClientConfig, ReceivedMessage
 
 
 def create_topics(nameserver: str, topics: Iterable[str], queues: int = 4) -> None:
@@ -23,11 +23,13 @@ def create_topics(nameserver: str, topics: Iterable[str], queues: int = 4) -> No
     asyncio.run(create())
 
 
-def read_topic(nameserver: str, topic: str) -> list[ReceivedMessage]:
+def read_topic(
+    nameserver: str, topic: str, config: ClientConfig | None = None
+) -> list[ReceivedMessage]:
     """Every message of a topic, in the order of its queues."""
 
     async def read() -> list[ReceivedMessage]:
-        async with cluster.connect(nameserver) as client:
+        async with cluster.connect(nameserver, config) as client:
             count = (await client.admin().describe_topic(topic)).message_count
             found: list[ReceivedMessage] = []
             if not count:

@@ -55,6 +55,7 @@ public final class Main {
         SCENARIOS.put("pop_calls", since5("calls"));
         SCENARIOS.put("tls", Security::tls);
         SCENARIOS.put("acl", Security::acl);
+        SCENARIOS.put("quota", Quota::quota);
     }
 
     private Main() {
