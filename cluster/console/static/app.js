@@ -86,9 +86,22 @@ theme.addEventListener("click", () => {
   paint();
 });
 paint();
+const KEYS = [["/", "the first field of the page"], ["?", "this list"]];
+
+function showKeys() {
+  const dialog = document.getElementById("dialog");
+  const rows = [...PAGES.slice(0, 9).map(([, text], at) => [at + 1, text]), ...KEYS];
+  replace(dialog, h("h2", {}, "Keys"), h("dl", {}, rows.map(([key, text]) =>
+    [h("dt", {}, h("code", {}, key)), h("dd", {}, text)])),
+    h("form", { method: "dialog" }, h("button", {}, "Close")));
+  dialog.showModal();
+}
+
+document.getElementById("keys").addEventListener("click", showKeys);
 addEventListener("hashchange", () => { route(); main.focus(); });
 addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, dialog")) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea, dialog")) return;
+  if (event.key === "?") showKeys();
   if (event.key === "/") {
     event.preventDefault();
     main.querySelector("input")?.focus();

@@ -295,3 +295,28 @@ async def test_accounts_are_confirmed_and_a_secret_is_shown_once(
             assert "told-once" not in await tab.evaluate("document.documentElement.outerHTML")
             assert not await tab.evaluate("document.documentElement.scrollWidth > innerWidth")
         assert tab.errors == []
+
+
+async def test_keys_go_to_pages_and_are_told(make_world: MakeWorld, tab: Tab) -> None:
+    async with make_world() as world:
+        await tab.show(f"{world.base}/#/")
+        await tab.until("document.getElementById('main')?.textContent.includes('broker-a')")
+        await press(tab, "?")
+        shown = "document.getElementById('dialog')"
+        await tab.until(f"{shown}.open && {shown}.textContent.includes('2Topics')")
+        await press(tab, "Escape")
+        await tab.until(f"!{shown}.open")
+        await press(tab, "2")
+        await tab.until("location.hash == '#/topics' && document.querySelector('main input')")
+        await press(tab, "/")
+        await tab.until("document.activeElement == document.querySelector('main input')")
+        await press(tab, "4")
+        await tab.until("document.activeElement.value == '4'")
+        assert await tab.evaluate("location.hash") == "#/topics", "it is typed into the field"
+        assert tab.errors == []
+
+
+async def press(tab: Tab, key: str) -> None:
+    text = {"text": key} if len(key) == 1 else {"windowsVirtualKeyCode": 27}
+    await tab.call("Input.dispatchKeyEvent", type="keyDown", key=key, **text)
+    await tab.call("Input.dispatchKeyEvent", type="keyUp", key=key)
