@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from cluster.console.api.changes import command
+from cluster.console.api.failures import ApiError
 from cluster.console.api.source import Source, ask_each
 from cluster.console.api.table import Values
 from cluster.health.alerts import Row, leader_of
@@ -47,6 +48,18 @@ def _group(name: str, replicas: list[dict[str, Any]], found: Row) -> dict[str, A
             for row in found.get("visitors", ())
         ],
     }
+
+
+async def move_lead(source: Source, values: Values) -> dict[str, Any]:
+    """Hand the lead of a broker name over. Raises ApiError (404), InvalidRequest, PlannedMove."""
+    broker, node = values["broker"], values["node"]
+    if broker not in (names := groups_of(await source.admin.replicas())):
+        known = ", ".join(names) or "none"
+        text = f"the broker name {broker} is not there; name one of these: {known}"
+        raise ApiError(404, "broker-not-found", text)
+    done = await source.admin.transfer_leader(broker, node)
+    words = (node,) if node else ()
+    return {**done, "command": command("leader", "move", broker, *words)}
 
 
 async def list_lead_moves(source: Source, values: Values) -> dict[str, Any]:

@@ -87,6 +87,20 @@ OPERATING: tuple[Route, ...] = (
         parameters=(limit(),),
     ),
     Route(
+        method="POST",
+        path="/api/v1/leads",
+        role=Role.ADMIN,
+        summary="Hand the lead of a broker name to a node, or to the one that fits best.",
+        answer="LeadMoved",
+        handler=leads.move_lead,
+        parameters=(
+            Parameter("broker", "give a broker name", place="body", required=True),
+            Parameter("node", "the id of a node, as n1", place="body"),
+        ),
+        command="dledger leader move {broker} {node}",
+        statuses=_REFUSED,
+    ),
+    Route(
         method="GET",
         path="/api/v1/settings",
         role=Role.OPERATOR,

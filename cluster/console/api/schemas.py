@@ -113,6 +113,7 @@ SCHEMAS: Schemas = {
     "Visitor": _object(node="text", address="text"),
     "LeadMoves": _object(groups="[GroupLeads]", command="text"),
     "GroupLeads": _object(name="text", since_ms="int?", left_out="texts", moves="[LeadMove]"),
+    "LeadMoved": _object(broker="text", leader="text", address="text", command="text"),
     "LeadMove": _object(at_ms="int", term="int", before="text?", leader="text", why="text"),
     "Alert": _object(**{n: "text" for n in ("level", "id", "subject", "message", "try")}),
     "TopicPage": _page("topics", "TopicRow"),

@@ -1,7 +1,7 @@
 // Members of each Raft group, and the moves of its lead.
-import { get } from "./api.js";
+import { get, send } from "./api.js";
 import { h, replace } from "./dom.js";
-import { number, seconds, table, time } from "./parts.js";
+import { confirm, number, seconds, table, time } from "./parts.js";
 
 const WHY = {
   "handed-over": (row) => `${row.before} handed it over`,
@@ -11,7 +11,14 @@ const margin = (group) => (group.may_fail_now === null ? "its leader does not an
   : group.may_fail_now < 0 ? `${-group.may_fail_now} too few answer`
     : `${group.may_fail_now} of ${group.members.length} may fail now`);
 
-function members(group) {
+/** Hands the lead of a group to one of its nodes, when that was confirmed. */
+const handOver = (group, node, then) => h("button", { type: "button", onclick: () => confirm({
+  title: `Let ${node} lead ${group.name}`, label: "Let it lead", command: `dledger leader move ${group.name} ${node}`,
+  text: `${group.leader} takes no more sends until ${node} leads; they wait and none fails. A node that is set as the preferred leader takes the lead back.`,
+  work: () => send("POST", "/leads", { broker: group.name, node }), then,
+}) }, "Let it lead");
+
+function members(group, may, then) {
   return h("section.card", {}, h("h2", {}, `Members of ${group.name}`),
     h("p.quiet", {}, group.leader ? `${group.leader} leads in term ${number(group.term)}; ${margin(group)}` : "No node leads."),
     table([
@@ -22,6 +29,8 @@ function members(group) {
       ["counts", (row) => (row.uncounted ? h("span.warn", {}, `no: ${row.uncounted}`) : "yes")],
       ["address for peers", (row) => h("span.mono", {}, row.address)],
       ["address for clients", (row) => h("span.mono", {}, row.service)],
+      ...(may("admin") && group.leader ? [["lead", (row) => (row.node === group.leader ? "leads"
+        : row.standing === "voter" ? handOver(group, row.node, then) : "–")]] : []),
     ], group.members, "Its leader does not answer."),
     group.visitors.map((row) => h("p.warn", {}, `${row.node} at ${row.address} calls and is no member.`)));
 }
@@ -40,12 +49,13 @@ function leads(group) {
     ], group.moves, "No leader is known."));
 }
 
-export function raft({ main, every }) {
+export function raft({ main, every, may, again }) {
   const place = h("div", {}, h("p", {}, "Loading …"));
   replace(main, h("div.title", {}, h("h1", {}, "Members and leaders")), place);
   every(5, async () => {
     const [found, moved] = [await get("/members"), await get("/leads", { limit: 200 })];
-    replace(place, found.groups.map(members), moved.groups.map(leads),
+    if (document.activeElement?.tagName === "BUTTON" && place.contains(document.activeElement)) return; // it is about to be pressed
+    replace(place, found.groups.map((group) => members(group, may, again)), moved.groups.map(leads),
       h("p.quiet", {}, "The same as commands:"), h("pre", {}, `${found.command}\n${moved.command}`));
   }, place);
 }

@@ -62,3 +62,23 @@ async def test_a_lead_that_is_handed_over_and_one_that_is_lost_are_told_apart(
         (told,) = await lead_moves(world.mq.instance)
         assert told.since_ms is not None
         assert len(told.left_out) <= 1, "the node that has stopped"
+
+
+async def test_the_api_hands_the_lead_over(make_world: MakeWorld) -> None:
+    async with make_world(nodes=3) as world:
+        first = (await world.brokers.leader()).config.node_id
+        second = next(name for name in ("n1", "n2") if name != first)
+        body = {"broker": "broker-a", "node": second}
+        status, done = await world.call("POST", "/api/v1/leads", schema="LeadMoved", json=body)
+        assert (status, done["leader"]) == (200, second), done
+        assert done["command"] == f"dledger leader move broker-a {second}"
+        newest = (await moves(world))[0]
+        assert (newest["before"], newest["leader"], newest["why"]) == (first, second, "handed-over")
+        for wrong, wanted in (
+            ({"broker": "broker-z"}, (404, "broker-not-found")),
+            ({"broker": "broker-a", "node": "n9"}, (400, "invalid-request")),
+            ({"node": "n1"}, (400, "missing-value")),
+        ):
+            status, said = await world.call("POST", "/api/v1/leads", json=wrong)
+            assert (status, said["error"]["id"]) == wanted, said
+        assert (await moves(world))[0] == newest, "what was refused moved nothing"
