@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, cast
 
 import cluster
 from cluster.client import ClientConfig, Tls
@@ -188,19 +188,24 @@ async def loaded(
 
 
 async def alike(nodes: ByHand) -> None:
-    """All three have the same log, byte for byte."""
+    """All three have the same log, byte for byte.
+
+    The leader stops last: one that stops before the others hands its lead over, and the next leader
+    begins with an entry that the former does not get any more.
+    """
+
+    def told(name: str) -> dict[str, Any]:
+        code, said = dledger("node", "status", str(nodes.file(name)), "-o", "json")
+        assert code == 0, said
+        (row,) = rows if isinstance(rows := json.loads(said), list) else [rows]
+        return cast("dict[str, Any]", row)
 
     def ends() -> set[tuple[int, int]]:
-        found = set()
-        for name in NODES:
-            code, said = dledger("node", "status", str(nodes.file(name)), "-o", "json")
-            assert code == 0, said
-            (row,) = rows if isinstance(rows := json.loads(said), list) else [rows]
-            found.add((row["last_index"], row["applied_index"]))
-        return found
+        rows = [told(name) for name in NODES]
+        return {(row["last_index"], row["applied_index"]) for row in rows}
 
     await eventually(lambda: len(ends()) == 1, "all have applied the same", pause=0.2)
-    for name in NODES:
+    for name in sorted(NODES, key=lambda name: told(name)["role"] == "leader"):
         assert await asyncio.to_thread(nodes.stop, name) == 0
     logs = set()
     for name in NODES:
