@@ -5,7 +5,7 @@ A group's bean is kept whole; what a request leaves out keeps RocketMQ's default
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from cluster.broker.admin.ports import AdminPorts
@@ -106,7 +106,12 @@ def put_groups(ports: AdminPorts, call: Call, request: PutGroups) -> None:
     if missing:
         writer.write(TopicsChanged(create=missing), _told_by_the_group)
     change = GroupsChanged(put=tuple(beans))
-    ports.groups_under_way.write(names, lambda ended: writer.write(change, ended), call.done)
+    new = [name for name in names if state.groups.get(name) is None]
+
+    def write(ended: Callable[[Exception | None], None]) -> None:
+        writer.creating_groups(new, lambda one: writer.write(change, one), ended)
+
+    ports.groups_under_way.write(names, write, call.done)
 
 
 def _told_by_the_group(error: Exception | None) -> None:

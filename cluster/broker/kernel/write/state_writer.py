@@ -162,6 +162,25 @@ class StateWriter:
 
         self._create(self._groups_creating, name, write, done)
 
+    def creating_groups(
+        self, names: Sequence[str], write: Callable[[Done], None], done: Done
+    ) -> None:
+        """`write(ended)` logs the settings of groups that are missing, or raises.
+
+        `create_group` of one of them waits for it meanwhile: its defaults, logged behind these
+        settings, would replace them.
+        """
+        table = self._groups_creating
+        made = {name: _Creation(self, table, name) for name in names if name not in table}
+
+        def ended(error: Exception | None) -> None:
+            for creation in made.values():
+                creation.ended(error)
+            done(error)
+
+        write(ended)
+        table.update(made)
+
     def leadership_ended(self) -> None:
         """Forget the creations under way; their callbacks are told that the outcome is unknown."""
         unknown = OutcomeUnknown("leadership ended before it was created; look, or ask again")

@@ -1,0 +1,55 @@
+"""A group that an administrator makes while its first member comes keeps the given settings."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from cluster.broker.kernel.write.state_writer import ensure_group
+from cluster.core.subscription_groups import new_group
+from cluster.protocol.codes import RequestCode as Code
+from cluster.protocol.json_body import dump
+
+from .access_world import Ask
+from .conftest import MakeBrokers
+from .harness import Brokers, nothing_is_appended, until
+from .test_accounts import asked
+
+
+async def retries_of(brokers: Brokers, group: str) -> int:
+    bean = (await brokers.leader()).parts.state.groups.get(group)
+    assert bean is not None
+    return int(bean["retryMaxTimes"])
+
+
+@pytest.mark.parametrize("admin_is_first", [True, False])
+async def test_the_settings_of_the_administrator_stay(
+    make_brokers: MakeBrokers, admin_is_first: bool
+) -> None:
+    async with make_brokers(3) as brokers:
+        leader = await brokers.leader()
+        ports, client = leader.parts.admin_ports, await brokers.client(leader)
+        told: list[Any] = []
+
+        def member_comes() -> None:
+            ensure_group(ports.state, ports.writer, "billing", told.append)
+
+        bean = {**new_group("billing"), "retryMaxTimes": 3}
+        with nothing_is_appended(leader):
+            if not admin_is_first:
+                member_comes()
+            code = Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+            made = asyncio.ensure_future(asked(client, code, Ask(body=dump(bean))))
+            await until(lambda: ports.groups_under_way._names, "the administrator's is proposed")
+            if admin_is_first:
+                member_comes()
+        assert (await made).code == 0
+        await until(lambda: told, "the member's group is there")
+        assert told == [None]
+        assert await retries_of(brokers, "billing") == 3
+        assert ports.state.topics.get("%RETRY%billing") is not None
+        assert not ports.writer._groups_creating
+        assert ports.writer.waiting == 0
+        client.close()
