@@ -24,7 +24,7 @@ from cluster.broker.kernel.write.replica_log import ReplicaLog
 from cluster.tracing.context import MARK, Parent, parent_of
 from commitlog.errors import StoreError
 from commitlog.records.message_fast import ScannedRecord, scan_record
-from dledger.core.types import Index
+from dledger.core.types import Index, Term
 from dledger.errors import DledgerError
 from dledger.log.port import LogStore
 from dledger.replica.ports import Proposal
@@ -45,7 +45,7 @@ class TracedLog(ReplicaLog):
         began = time.time_ns()
         super().propose(proposal)
         if self.traces is not None:
-            self.traces.proposed(proposal.first, len(proposal.bodies), began)
+            self.traces.proposed(proposal.first, len(proposal.bodies), proposal.term, began)
 
 
 class TracedMachine(BrokerMachine):
@@ -85,23 +85,29 @@ class BrokerSpans:
 
         self._tracer, self._node_id, self._log, self._derived = tracer, node_id, log, derived
         self._now_ms, self._trace, self._telemetry = now_ms, trace, telemetry
-        self._proposed: dict[Index, int] = {}
+        self._proposed: dict[Index, tuple[Term, int]] = {}
 
-    def proposed(self, first: Index, count: int, began: int) -> None:
+    def proposed(self, first: Index, count: int, term: Term, began: int) -> None:
         """This leader has proposed `count` entries from `first` on, at `began` ns."""
         for index in range(first, first + count):
-            self._proposed[Index(index)] = began
+            self._proposed[Index(index)] = term, began
 
     def applied(self, first: Index, last: Index, committed: int) -> None:
         """Entries are committed, at `committed` ns; spans end when they are dispatched."""
         earliest = self._now_ms() - OLD_MS
         for index in range(first, last + 1):
-            began = self._proposed.pop(Index(index), None)
+            proposed = self._proposed.pop(Index(index), None)
             found = self._record(Index(index))
             if found is not None and found[0].store_timestamp_ms >= earliest:
-                self._begin(Index(index), *found, began, committed)
+                self._begin(Index(index), *found, self._began(Index(index), proposed), committed)
         while self._proposed and (oldest := next(iter(self._proposed))) <= last:
             del self._proposed[oldest]  # another leader has cut it off
+
+    def _began(self, index: Index, proposed: tuple[Term, int] | None) -> int | None:
+        """When this node proposed the entry; None for another leader's, in place of its own."""
+        if proposed is None or self._log.store.id_of(index).term != proposed[0]:
+            return None
+        return proposed[1]
 
     def _record(self, index: Index) -> tuple[ScannedRecord, Parent] | None:
         """The record of an entry and the context in it; None without a sampled one."""

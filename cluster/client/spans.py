@@ -18,7 +18,7 @@ from cluster.client.producer.in_flight_batch import Waiter
 from cluster.errors import ClusterError
 from cluster.extras import missing_extra
 from cluster.protocol.json_body import MessageQueue
-from cluster.tracing.context import MARK, parent_of, property_of
+from cluster.tracing.context import MARK, NAME, parent_of, property_of
 from cluster.tracing.telemetry import (
     MESSAGE_ID,
     QUEUE_OFFSET,
@@ -28,6 +28,7 @@ from cluster.tracing.telemetry import (
     parent_from,
     tracer_of,
 )
+from commitlog.records.properties import find_property
 
 try:
     from opentelemetry.trace import Span, SpanKind, Status, StatusCode, use_span
@@ -37,6 +38,9 @@ except ModuleNotFoundError as error:
 Handler = Callable[[ReceivedMessage], Awaitable[object]]
 GROUP = "messaging.consumer.group.name"
 ATTEMPT = "messaging.rocketmq.attempt"
+OPEN_MAX = 10_000
+"""`deliver` spans of one consumer that are open; the oldest ends when one more begins. A program
+that drops messages without an `ack`, or loses their queues, would hold ever more of them."""
 
 
 class ClientSpans:
@@ -51,7 +55,7 @@ class ClientSpans:
         Returns the waiter and the properties to send with. A message that has a context already is
         sent as it is: somebody's span has begun elsewhere.
         """
-        if MARK in tail:
+        if MARK in tail and find_property(tail, NAME) is not None:
             return waiter, tail
         attributes = {SYSTEM: "rocketmq", TOPIC: topic}
         span = self._tracer.start_span(
@@ -115,7 +119,10 @@ class ConsumerSpans:
         """The message is handed out now. Returns it."""
         parent = parent_of(message.property_block)
         place = message.queue, message.queue_offset
-        if parent is not None and place not in self._open:
+        if parent is not None:
+            self.done(message, "handed out again")
+            if len(self._open) >= OPEN_MAX:
+                self._end(next(iter(self._open)), "not acknowledged")
             attributes = {
                 SYSTEM: "rocketmq",
                 TOPIC: message.queue.topic,
@@ -133,7 +140,10 @@ class ConsumerSpans:
 
     def done(self, message: ReceivedMessage, error: str = "") -> None:
         """The message is acknowledged, or given back with an error."""
-        span = self._open.pop((message.queue, message.queue_offset), None)
+        self._end((message.queue, message.queue_offset), error)
+
+    def _end(self, place: tuple[MessageQueue, int], error: str) -> None:
+        span = self._open.pop(place, None)
         if span is not None:
             if error:
                 span.set_status(Status(StatusCode.ERROR, error))

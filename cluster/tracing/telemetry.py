@@ -5,6 +5,8 @@ The only module that imports it; without the extra it raises MissingExtra, which
 
 from __future__ import annotations
 
+import atexit
+import threading
 from typing import Any
 
 from cluster.extras import missing_extra
@@ -22,6 +24,8 @@ except ModuleNotFoundError as error:
 
 SCOPE = "dledger"
 TRACES_PATH = "/v1/traces"
+EXIT_SECONDS_MAX = 2.0
+"""A process that ends waits so long for its last spans; a collector may be down, or hang."""
 # Names of OpenTelemetry's conventions for messaging systems.
 SYSTEM = "messaging.system"
 TOPIC = "messaging.destination.name"
@@ -62,7 +66,29 @@ def exporting(endpoint: str, ratio: float, service: str, instance: str) -> Trace
     provider = TracerProvider(
         sampler=sampler(ratio),
         resource=Resource.create({"service.name": service, "service.instance.id": instance}),
+        shutdown_on_exit=False,  # it waits for as long as the exporter tries, some 20 s
     )
     exporter = OTLPSpanExporter(endpoint=endpoint.rstrip("/") + TRACES_PATH)
     provider.add_span_processor(BatchSpanProcessor(exporter))
+    _end_with_the_process(provider)
     return provider
+
+
+def _end_with_the_process(provider: TracerProvider) -> None:
+    """Send the last spans when the process ends, within `EXIT_SECONDS_MAX`.
+
+    The thread is there from the beginning: none can be started when the interpreter ends.
+    """
+    ends, ended = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        ends.wait()
+        provider.shutdown()
+        ended.set()
+
+    def leave() -> None:
+        ends.set()
+        ended.wait(EXIT_SECONDS_MAX)
+
+    threading.Thread(target=wait, name="spans-end", daemon=True).start()
+    atexit.register(leave)

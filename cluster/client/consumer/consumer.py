@@ -178,6 +178,7 @@ class Consumer:
         """
         hand = self._hand
         hand.ack_last()
+        self._acked_by_asking()
         while self.is_closed or not (found := hand.take(count_max)):
             self._check_open()
             if self._ready.refusal is not None:
@@ -185,7 +186,6 @@ class Consumer:
             if not await self._ready.arrival(time_limit):
                 return []
         if self._spans is not None:
-            self._acked_by_asking()
             found = [self._spans.given(message) for message in found]
         return found
 

@@ -151,6 +151,48 @@ async def test_batches_delays_and_retries_go_on_with_their_trace(
     assert given_back.name == "deliver T"
 
 
+async def test_asking_for_the_next_message_ends_the_span_of_the_one_before(
+    make_brokers: MakeBrokers,
+    new_address: Callable[[], str],
+    provider: TracerProvider,
+    memory: InMemorySpanExporter,
+) -> None:
+    """It acknowledges that one, also where no next one comes for hours."""
+    async with (
+        serving(make_brokers, new_address(), tracing=COLLECTOR) as (brokers, _),
+        client_of(brokers, provider) as mq,
+        mq.producer() as producer,
+        mq.consumer("T", group="G") as consumer,
+    ):
+        await producer.send("T", b"the last one")
+        assert await consumer.receive(limit(20)) is not None
+        assert not named(memory.get_finished_spans(), "deliver T")
+        assert await consumer.receive(0.01) is None
+        assert len(named(memory.get_finished_spans(), "deliver T")) == 1
+
+
+async def test_an_entry_in_the_place_of_one_that_was_cut_off_is_not_this_nodes(
+    make_brokers: MakeBrokers,
+    new_address: Callable[[], str],
+    provider: TracerProvider,
+    memory: InMemorySpanExporter,
+) -> None:
+    """A node that has led proposed another entry there, which the next leader has cut off."""
+    async with (
+        serving(make_brokers, new_address(), tracing=COLLECTOR) as (brokers, _),
+        client_of(brokers, provider) as mq,
+        mq.producer() as producer,
+    ):
+        await producer.open_topic("T")
+        log: Any = brokers.nodes[0].parts.admin_ports.log
+        traces, noted = log.traces, log.traces.proposed
+        log.traces.proposed = lambda first, count, term, began: noted(first, count, term - 1, 1)
+        await producer.send("T", b"one")
+        await until(lambda: named(memory.get_finished_spans(), "apply T"), "it is applied")
+        assert not named(memory.get_finished_spans(), "append T")
+        assert not traces._proposed
+
+
 async def test_a_send_that_fails_says_so_and_an_own_context_is_kept(
     make_brokers: MakeBrokers,
     new_address: Callable[[], str],
