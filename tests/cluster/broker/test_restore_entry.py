@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from cluster.broker.admin.audit import restored
+from cluster.broker.admin.audit.reading import Piece
 from cluster.broker.admin.audit.restored import NOTE
+from cluster.core.audit.entry import Audited, AuditEntry
+from commitlog.files.system import OS_FILES
 from dledger.core.types import NodeId
 from tests.waiting import eventually
 
@@ -19,7 +24,7 @@ from .harness import Brokers, until
 from .test_accounts import asked
 from .test_audit import entries, said
 
-RESTORED = {
+RESTORED: dict[str, Any] = {
     "id": "0badcafe-17",
     "target": "backup nightly",
     "command": "dledger restore nightly --yes",
@@ -104,7 +109,7 @@ async def test_a_second_restore_has_an_entry_of_its_own(make_brokers: MakeBroker
         assert len(await rows(brokers)) == 2
 
 
-@pytest.mark.parametrize("note", ["{", "[]", "{}"])
+@pytest.mark.parametrize("note", ["{", "[]", "{}", '{"id":"1","to_index":1,"last_ms":""}'])
 async def test_a_note_that_cannot_be_read_stops_nothing(
     make_brokers: MakeBrokers, note: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -116,3 +121,56 @@ async def test_a_note_that_cannot_be_read_stops_nothing(
         client = await brokers.client(await brokers.leader())
         assert (await asked(client, 17, new_topic("orders"))).code == 0
         assert said(await entries(client)) == [("topic create", "topic orders", "done")]
+
+
+def a_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int, *found: tuple[str, int]
+) -> tuple[list[AuditEntry], Path]:
+    """What a new leader writes, whose log begins at `first` and has these restores (id, time)."""
+    path, written = tmp_path / NOTE, list[AuditEntry]()
+    path.write_text(json.dumps({**RESTORED, "last_ms": 5 * restored.CLOCKS_APART_MS}))
+    known = [
+        Audited(number, at_ms, AuditEntry("restore", "", parameters={"id": one}))
+        for number, (one, at_ms) in enumerate(found)
+    ]
+    monkeypatch.setattr(restored, "older", lambda *_: iter([Piece(known)]))
+
+    def write(entry: AuditEntry, done: Any) -> None:
+        written.append(entry)
+        path.unlink()  # by hand, say
+        done(None)
+
+    ports: Any = SimpleNamespace(
+        leadership=SimpleNamespace(leads=True, term=2),
+        owned=SimpleNamespace(call_soon=lambda step, *of: step(*of)),
+        log=SimpleNamespace(store=SimpleNamespace(first_index=first)),
+        config=SimpleNamespace(node_id="n0"),
+        derived=None,
+        reader=None,
+    )
+    trail: Any = SimpleNamespace(write=write)
+    restored.RestoreNote(ports, trail, OS_FILES, tmp_path).look()
+    return written, path
+
+
+def test_one_that_leads_when_the_entry_has_gone_writes_no_second_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written, path = a_look(tmp_path, monkeypatch, RESTORED["to_index"] + 1)
+    assert (written, path.exists()) == ([], False)
+
+
+def test_a_clock_that_is_behind_hides_no_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    day = restored.CLOCKS_APART_MS
+    found = (("other", 5 * day - 2), (RESTORED["id"], 5 * day - 3))
+    written, path = a_look(tmp_path, monkeypatch, 0, *found)
+    assert (written, path.exists()) == ([], False)
+
+
+def test_a_note_that_is_gone_already_stops_no_leader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written, path = a_look(tmp_path, monkeypatch, 0, ("other", 0))
+    assert ([one.verb for one in written], path.exists()) == (["restore"], False)

@@ -4,7 +4,8 @@
                        in the log already? ─► no: written ─► committed: the note is removed
 
 Each node has the note, since any of them may lead first. One that leads later finds the entry in
-the log, by its `id`, and removes its own note.
+the log, by its `id`, and removes its own note. So does one that leads so late that log files of the
+time of the restore have gone, and the entry perhaps with them.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ from dledger.core.types import Term
 
 NOTE: Final = "restored.json"
 VERB: Final = "restore"
+
+CLOCKS_APART_MS: Final = 86_400_000
+"""Entries that are older than the restored messages by more end the search: clocks may be off."""
 
 _log = logging.getLogger(__name__)
 
@@ -60,14 +64,16 @@ class RestoreNote:
             _log.error("the restore of this cluster is in no audit entry: %s", error)
             return
         for audited in () if piece is None else piece.entries:
-            if audited.at_ms < note.get("last_ms", 0):
-                piece = None
-                break
             entry = audited.entry
             if entry.verb == VERB and entry.parameters.get("id") == note["id"]:
                 self._written(None)
                 return
-        if piece is None:
+            if audited.at_ms < note["last_ms"] - CLOCKS_APART_MS:
+                piece = None
+                break
+        if piece is None and self._ports.log.store.first_index > note["to_index"]:
+            self._written(None)  # it was told, and has gone with the log's oldest files
+        elif piece is None:
             self._write(note)
         else:
             self._ports.owned.call_soon(self._step, term, pieces, note)
@@ -96,7 +102,10 @@ class RestoreNote:
             return  # the next leadership tries again
         if self._note is not None:
             self._note = None
-            self._files.remove(self._path)
+            try:
+                self._files.remove(self._path)
+            except OSError as failed:  # the next start finds the entry, and tries again
+                _log.warning("the note of the restore stays, as it cannot be removed: %s", failed)
 
 
 def _read(files: FileSystem, path: Path) -> Mapping[str, Any] | None:
@@ -104,7 +113,10 @@ def _read(files: FileSystem, path: Path) -> Mapping[str, Any] | None:
         note = json.loads(files.read(path))
     except FileNotFoundError:
         return None
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         _log.error("%s cannot be read, so no audit entry tells of the restore: %s", path, error)
         return None
-    return note if isinstance(note, dict) and "id" in note else None
+    numbers = ("last_ms", "to_index")
+    if not isinstance(note, dict) or not all(type(note.get(one)) is int for one in numbers):
+        return None
+    return note if isinstance(note.get("id"), str) else None
