@@ -13,6 +13,7 @@ sends is not touched: what is committed is looked at.
 from __future__ import annotations
 
 import functools
+import logging
 import time
 from collections.abc import Callable
 from typing import Any
@@ -33,6 +34,7 @@ from dledger.runtime.owned import Owned
 OLD_MS = 60_000
 """A record that was stored earlier is read again after a start: its spans were told before."""
 SERVICE = "dledger-broker"
+_log = logging.getLogger(__name__)
 
 
 class TracedLog(ReplicaLog):
@@ -59,7 +61,7 @@ class TracedMachine(BrokerMachine):
         """As `BrokerMachine.apply`."""
         committed = time.time_ns()
         super().apply(first, last)
-        self._traces.applied(first, last, committed)
+        self._traces.applied_safely(first, last, committed)
 
 
 class BrokerSpans:
@@ -86,11 +88,29 @@ class BrokerSpans:
         self._tracer, self._node_id, self._log, self._derived = tracer, node_id, log, derived
         self._now_ms, self._trace, self._telemetry = now_ms, trace, telemetry
         self._proposed: dict[Index, tuple[Term, int]] = {}
+        self._has_failed = False
 
     def proposed(self, first: Index, count: int, term: Term, began: int) -> None:
         """This leader has proposed `count` entries from `first` on, at `began` ns."""
+        if self._has_failed:
+            return
         for index in range(first, first + count):
             self._proposed[Index(index)] = term, began
+
+    def applied_safely(self, first: Index, last: Index, committed: int) -> None:
+        """As `applied`; the first error is logged and ends the spans of this node.
+
+        Called while the replica applies: an error that left it would stop the replica, which has
+        applied the entries and owes tracing nothing.
+        """
+        if self._has_failed:
+            return
+        try:
+            self.applied(first, last, committed)
+        except Exception:
+            self._has_failed = True
+            self._proposed.clear()
+            _log.exception("no more spans until this node starts again; report it with its log")
 
     def applied(self, first: Index, last: Index, committed: int) -> None:
         """Entries are committed, at `committed` ns; spans end when they are dispatched."""

@@ -14,6 +14,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import SpanKind, StatusCode
 
 import cluster
+from cluster.broker.tracing import BrokerSpans
 from cluster.client import ClientConfig, ConsumerConfig, ProducerConfig
 from cluster.tracing import telemetry
 from tests.waiting import limit
@@ -236,6 +237,32 @@ async def test_what_is_not_sampled_makes_no_span_on_any_node(
             found = await reader.receive_many(2, limit(5))
         assert found[0].properties["traceparent"].endswith("-00")
     assert memory.get_finished_spans() == ()
+
+
+async def test_a_mistake_of_the_spans_stops_no_replica(
+    make_brokers: MakeBrokers,
+    new_address: Callable[[], str],
+    provider: TracerProvider,
+    memory: InMemorySpanExporter,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def mistaken(*_: object) -> None:
+        raise AttributeError("a mistake of the spans")
+
+    monkeypatch.setattr(BrokerSpans, "_begin", mistaken)
+    async with (
+        serving(make_brokers, new_address(), tracing=COLLECTOR) as (brokers, _),
+        client_of(brokers, provider) as mq,
+        mq.producer() as producer,
+    ):
+        for number in range(3):
+            await producer.send("T", b"%d" % number)
+        assert not any(node.status()["failed"] for node in brokers.nodes)
+        said = brokers.mistakes.copy()
+        brokers.mistakes.clear()
+    assert not named(memory.get_finished_spans(), "append T")
+    assert len(said) == len(brokers.nodes), "once a node, not once a message"
+    assert all("no more spans until this node starts again" in one for one in said)
 
 
 @pytest.mark.parametrize(
