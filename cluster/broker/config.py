@@ -265,6 +265,11 @@ class BrokerConfig:
             raise ValueError(f"delete_hours {self.delete_hours} must be hours from 0 to 23")
         if self.tracing and not self.tracing.startswith(("http://", "https://")):
             raise ValueError(f"tracing {self.tracing} is no address; write http://HOST:4318")
+        if "@" in self.tracing or self.tracing.rstrip("/").endswith("/v1/traces"):
+            raise ValueError(
+                "tracing is the collector's address alone; write http://HOST:4318, without a user "
+                "or a secret, which would be logged, and without /v1/traces, which is added"
+            )
         if not 0 < self.tracing_ratio <= 1:
             raise ValueError(f"tracing_ratio {self.tracing_ratio} is not within 0..1")
         if not 0 < self.disk_full_ratio <= 1:

@@ -266,11 +266,19 @@ async def test_a_mistake_of_the_spans_stops_no_replica(
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"tracing": "127.0.0.1:4318"}, {"tracing_ratio": 0.0}, {"tracing_ratio": 1.5}]
+    "wrong",
+    [
+        {"tracing": "127.0.0.1:4318"},
+        {"tracing": "http://user:secret@127.0.0.1:4318"},
+        {"tracing": "http://127.0.0.1:4318/v1/traces"},
+        {"tracing_ratio": 0.0},
+        {"tracing_ratio": 1.5},
+    ],
 )
 async def test_settings_that_cannot_be_are_refused(
     make_brokers: MakeBrokers, wrong: dict[str, Any]
 ) -> None:
-    with pytest.raises(ValueError, match=next(iter(wrong))):
+    with pytest.raises(ValueError, match=next(iter(wrong))) as raised:
         async with make_brokers(1, **wrong):
             pass
+    assert "secret@" not in str(raised.value)
