@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -16,6 +17,7 @@ from cluster.commands.connecting import (
     connected,
     the_broker,
 )
+from cluster.commands.folders import compared
 from cluster.commands.output import emit, output_option
 
 VERIFY_COLUMNS = ("replica", "verified_to", "damaged_at", "reason")
@@ -25,14 +27,20 @@ POLL_SECONDS = 0.5
 
 
 @click.command()
+@click.argument("folders", nargs=-1, type=click.Path(path_type=Path))
 @broker_option
 @address_option
 @output_option
-def verify(broker: str | None, address: Reach, output: str) -> None:
+def verify(folders: tuple[Path, ...], broker: str | None, address: Reach, output: str) -> None:
     """Compare the replicas of a running group by their rolling checksum; changes no file.
 
     Every replica reads its log from the disk. Exit code 1: one is damaged, or they differ.
+
+    FOLDERS: of stopped embedded nodes, or of a Host with all its groups; read here, no cluster is
+    asked.
     """
+    if folders:
+        sys.exit(_verify_folders(folders, output))
 
     async def work() -> Comparison:
         async with connected(address) as client:
@@ -43,6 +51,18 @@ def verify(broker: str | None, address: Reach, output: str) -> None:
     if output == "table":
         click.echo(f"\n{_sentence(found)}")
     sys.exit(0 if found.agree else DAMAGED)
+
+
+def _verify_folders(folders: tuple[Path, ...], output: str) -> int:
+    rows = compared(folders)
+    emit(rows, output, ("group", *VERIFY_COLUMNS))
+    wrong = [row for row in rows if row["damaged_at"] is not None]
+    if output == "table":
+        said = "all are whole, and the same as far as each knows them to be committed"
+        if wrong:
+            said = "start the nodes together: they repair themselves from their peers"
+        click.echo(f"\n{said}")
+    return DAMAGED if wrong else 0
 
 
 def _row(found: Comparison, replica: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import click
 from cluster.client.discovery import ENVIRONMENT_ADDRESS
 from cluster.commands.connecting import Reach, address_option, connected
 from cluster.commands.errors import RETRY, CommandError
+from cluster.commands.folders import status_rows
 from cluster.commands.local import root_option
 from cluster.commands.margin import margin_sentence
 from cluster.commands.output import emit, output_option
@@ -137,16 +138,24 @@ def remote_rows(address: Reach) -> list[dict[str, Any]]:
 
 
 @click.command()
+@click.argument("folders", nargs=-1, type=click.Path(path_type=Path))
 @root_option
 @address_option
 @output_option
 @click.option("-w", "--watch", is_flag=True, help="Again every second, until Ctrl-C.")
-def status(root: Path, address: Reach, output: str, watch: bool) -> None:
+def status(folders: tuple[Path, ...], root: Path, address: Reach, output: str, watch: bool) -> None:
     """Role, term and pointers of every node; exit code 4 while there is no leader.
 
     With -a of that cluster, else of the local one; where there is none, of the one at
-    $NAMESRV_ADDR.
+    $NAMESRV_ADDR. FOLDERS: of embedded nodes, or of a Host with all its groups, as their files
+    say; whether one leads, its program knows.
     """
+    if folders:
+        for found in looks(lambda: status_rows(folders), watch=watch):
+            if watch and output == "table":
+                click.clear()
+            emit(found, output, STATUS_COLUMNS)
+        return
     named = bool(
         address.address or (os.environ.get(ENVIRONMENT_ADDRESS) and not profile.exists(root))
     )

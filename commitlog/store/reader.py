@@ -35,6 +35,8 @@ _MESSAGE_MAGICS = (
     MAGIC_V1.to_bytes(4, "big", signed=True),
     MAGIC_V2.to_bytes(4, "big", signed=True),
 )
+#: Messages that a log of ours writes for itself, between entries of an embedder that are none.
+_TOPICS_OF_A_LOG = {f"rmq_sys_dledger_{name}" for name in ("noop", "members", "entry")}
 
 
 class Finding(NamedTuple):
@@ -248,13 +250,14 @@ class StoreReader:
                 return Item(position, size, header, body, None)
             self._find(folder, position, f"entry {header.sequence} holds no message, others do")
             return None
-        self._messages_seen = True
         physical = position if header is None else position + HEADER_SIZE
         try:
             message = decode_message(body, verify_record=True)
         except StoreDamaged as error:
+            self._messages_seen = True
             self._find(folder, position, f"the message is broken: {error.reason}")
             return None
+        self._messages_seen |= message.topic not in _TOPICS_OF_A_LOG
         if message.physical_offset != physical or message.record_size != len(body):
             self._find(
                 folder, position, f"the message says that it is at {message.physical_offset}"

@@ -64,6 +64,12 @@ def lost(files: FileSystem, folder: Path) -> tuple[str, ...]:
     )
 
 
+def mark(files: FileSystem, folder: Path) -> flush_mark.Mark | None:
+    """How far the log of a node is known to be on disk, without a write; None when it is lost."""
+    whole = _whole_slots(files, folder / flush_mark.FILE_NAME)
+    return flush_mark.decode(max(whole)[1]) if whole else None
+
+
 def _whole_slots(files: FileSystem, path: Path) -> list[tuple[int, bytes]]:
     data = files.read(path) if files.exists(path) else b""
     slots = (decode_slot(data[at : at + SLOT_SIZE]) for at in (0, SLOT_SIZE))

@@ -1,0 +1,159 @@
+"""Folders of embedded nodes on this machine, for `dledger status` and `dledger verify`.
+
+    DIR of a node        identity, data/ …       that node
+    DIR of a Host        orders/, prices/, …     a node of each group
+    several of them      n0 n1 n2                the replicas of each group, side by side
+
+An embedded node answers no command: its program does. So its files are read; none is written.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cluster.commands.errors import NOT_THERE, CommandError
+from cluster.commands.inspect import node_findings
+from commitlog.files.held_locks import is_locked
+from commitlog.files.system import OS_FILES
+from commitlog.inspect.command import LOCK_NAME
+from commitlog.store.committed import committed_index
+from commitlog.store.reader import StoreReader
+from dledger.durable import hard_state, identity, small_files
+from dledger.log import log_start
+
+Key = tuple[str, str]  # cluster and group
+
+
+@dataclass(slots=True)
+class Replica:
+    """One node's folder, and the checksum of each committed entry of its log."""
+
+    folder: Path
+    owner: identity.Identity
+    committed: int
+    first: int = -1
+    last: int = -1
+    sums: dict[int, int] = field(default_factory=dict)
+    reasons: list[str] = field(default_factory=list)
+
+    @property
+    def verified_to(self) -> int:
+        """The last committed entry that was read whole, without one missing before it."""
+        at = self.first - 1
+        while at + 1 in self.sums:
+            at += 1
+        return at
+
+
+def nodes_in(folders: Iterable[Path]) -> list[Path]:
+    """Folders of nodes at these paths, or directly below them. Raises CommandError for none."""
+    found: list[Path] = []
+    for folder in folders:
+        if (folder / identity.FILE_NAME).exists():
+            found.append(folder)
+            continue
+        below = sorted(path.parent for path in folder.glob(f"*/{identity.FILE_NAME}"))
+        if not below:
+            raise CommandError(
+                f"{folder} is no folder of a node, nor does it hold any; give the data_dir of an "
+                "embedded node or of a Host",
+                NOT_THERE,
+            )
+        found += below
+    return found
+
+
+def status_rows(folders: Iterable[Path]) -> list[dict[str, Any]]:
+    """One row a node, by its small files alone. Raises CommandError, LogDamaged."""
+    rows = [_status(folder) for folder in nodes_in(folders)]
+    newest: dict[Key, int] = {}
+    for row in rows:
+        key = row["cluster"], row["group"]
+        newest[key] = max(newest.get(key, -1), row["last"])
+    return [row | {"lag": newest[row["cluster"], row["group"]] - row["last"]} for row in rows]
+
+
+def _status(folder: Path) -> dict[str, Any]:
+    owner, state = identity.read(OS_FILES, folder), hard_state.peek(OS_FILES, folder)
+    start, mark = log_start.read(OS_FILES, folder), small_files.mark(OS_FILES, folder)
+    lost, is_open = small_files.lost(OS_FILES, folder), is_locked(folder / LOCK_NAME)
+    return {
+        "node": owner.node_id,
+        "cluster": owner.cluster_id,
+        "group": owner.group,
+        "folder": str(folder),
+        "role": "open" if is_open else "stopped",
+        "term": None if state is None else state.term,
+        "leader": None,
+        "first": owner.first_index if start is None else start.index + 1,
+        "last": -1 if mark is None else mark.index,
+        "committed": committed_index(OS_FILES, folder),
+        "applied": None,
+        "disk": f"lost: {' '.join(lost)}" if lost else "good",
+        "up": is_open,
+    }
+
+
+def compared(folders: Iterable[Path]) -> list[dict[str, Any]]:
+    """One row a node: how far its log is whole and that of the others; reads all of it.
+
+    Entries that are not known to be committed may differ: a leader takes them back.
+    """
+    groups: dict[Key, list[Replica]] = {}
+    for folder in nodes_in(folders):
+        replica = _read(folder)
+        groups.setdefault((replica.owner.cluster_id, replica.owner.group), []).append(replica)
+    return [row for replicas in groups.values() for row in _rows(replicas)]
+
+
+def _read(folder: Path) -> Replica:
+    committed = committed_index(OS_FILES, folder)
+    found = Replica(folder, identity.read(OS_FILES, folder), -1 if committed is None else committed)
+    with StoreReader(folder) as reader:
+        for item in reader.items():
+            if item.header is not None:
+                found.first = item.header.sequence if found.first < 0 else found.first
+                found.last = item.header.sequence
+                if found.last <= found.committed:
+                    found.sums[found.last] = item.header.chain_crc
+        flaws = [*reader.findings, *node_findings(OS_FILES, folder, found.last)]
+    found.reasons = [flaw.reason for flaw in flaws if flaw.damage]
+    if found.last < found.committed:
+        found.reasons.append(
+            f"the log ends after entry {found.last}, but entry {found.committed} was committed"
+        )
+    return found
+
+
+def _rows(replicas: Sequence[Replica]) -> Iterator[dict[str, Any]]:
+    at, odd = _difference(replicas)
+    for replica in replicas:
+        damaged_at, reason = None, "; ".join(replica.reasons)
+        if reason:
+            damaged_at = replica.verified_to + 1
+        elif any(replica is one for one in odd):
+            damaged_at, reason = at, "another entry than the other replicas have"
+        yield {
+            "replica": replica.owner.node_id,
+            "group": replica.owner.group,
+            "folder": str(replica.folder),
+            "verified_to": replica.verified_to,
+            "damaged_at": damaged_at,
+            "reason": reason,
+        }
+
+
+def _difference(replicas: Sequence[Replica]) -> tuple[int | None, Sequence[Replica]]:
+    """The first entry that is not the same everywhere, and the replicas that most do not agree
+    with: all of them where none has a majority.
+    """
+    for at in sorted(set().union(*(replica.sums for replica in replicas))):
+        counts = Counter(one.sums[at] for one in replicas if at in one.sums).most_common()
+        if len(counts) > 1:
+            right = counts[0][0] if counts[0][1] > counts[1][1] else None
+            return at, [one for one in replicas if at in one.sums and one.sums[at] != right]
+    return None, ()
