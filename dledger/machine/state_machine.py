@@ -9,6 +9,7 @@ their results (agreement.py) and so find a machine that differs all the same.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -26,6 +27,11 @@ R = TypeVar("R")
 #: separators makes an encoder for each call, which takes half the time of a small result.
 _encode_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
+_dumps: Callable[[object], bytes] | None = None
+with contextlib.suppress(ImportError):  # without it the same bytes, in more time
+    from orjson import dumps as _dumps
+#: Types that both write alike. No float: orjson writes 1e16 for 1e+16, and null for NaN.
+_is_alike = {str, int, bool, type(None)}.issuperset
 
 #: A state as bytes: all of them, or parts of some KiB to MiB that follow each other.
 State = Buffer | Iterable[Buffer]
@@ -46,13 +52,24 @@ def _of_json(data: bytes) -> Any:
 
 
 def json_bytes(found: object) -> bytes:
-    """JSON of any value; numbers, truth values and None are written without an encoder."""
+    """JSON of any value: the same bytes with orjson and without, as nodes compare them.
+
+    Numbers, truth values and None need no encoder. orjson takes a tenth of the time of the standard
+    library, and writes only texts, and lists of what both write alike.
+    """
     if type(found) is int:  # not a bool
         return b"%d" % found
     if found is None:
         return b"null"
     if type(found) is bool:
         return b"true" if found else b"false"
+    if _dumps is not None:
+        values = found if type(found) is list else (found,)
+        if _is_alike(map(type, values)):
+            try:
+                return _dumps(found)
+            except TypeError:  # a number of more than 64 bits, or half of a surrogate pair
+                return _encode_json(found).encode()
     return _encode_json(found).encode()
 
 
