@@ -16,7 +16,7 @@ from typing import Any
 
 from chaos.sim import swarm
 from chaos.sim.clients import ClientEnvironment
-from chaos.sim.course import FROM_SEED
+from chaos.sim.course import FROM_SEED, Begun, Course
 from chaos.sim.host_beats import HostBeats
 from chaos.sim.network import CALM, Network, Pipe
 from chaos.sim.random_nemesis import KINDS, RandomNemesis
@@ -96,9 +96,18 @@ class SimulatedRun:
     """Builds and runs one seed."""
 
     def __init__(
-        self, subject: Subject, seed: int, pace: Pace, *, nodes: int, clients: int
+        self,
+        subject: Subject,
+        seed: int,
+        pace: Pace,
+        *,
+        nodes: int,
+        clients: int,
+        course: Course = FROM_SEED,
     ) -> None:
-        self._subject, self.seed, self._pace = subject, seed, pace
+        self._subject, self.seed, self._pace, self._course = subject, seed, pace, course
+        #: Faults that the run has begun, in order.
+        self.begun: list[Begun] = []
         self._random = random = Random(f"dledger-testing-{seed}")
         self._options = _options(random, nodes, pace)
         self.scheduler = Scheduler()
@@ -143,8 +152,9 @@ class SimulatedRun:
             environment,
             lambda *_: None,
             None,
-            FROM_SEED,
+            self._course,
         )
+        self.begun = nemesis.begun
         if self._pace.falls_silent:
             self.hosts = HostBeats(self.scheduler, self.nodes, self._network)
             self.hosts.begin()

@@ -129,4 +129,21 @@ def test_the_fixture_takes_seeds_from_the_command_line_and_prints_the_failing_on
     )
     result = pytester.runpytest("--simulated-seeds", "14..15", "-p", "no:cacheprovider")
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.re_match_lines([r".*MachineViolation: seed 14: "])
+    result.stdout.re_match_lines(
+        [
+            r".*MachineViolation: seed 14: nodes-differ: ",
+            r".*shrunk in \d+ runs to \d clients, [\d.]+ s and \d of \d faults:",
+            r".*seed 14: nodes-differ: ",
+            r".*this case again: --simulated-seeds 14/clients=",
+        ]
+    )
+    (line,) = {line for line in result.outlines if "this case again:" in line}
+    words = line.rpartition(" ")[2]
+    again = pytester.runpytest("--simulated-seeds", words, "-k", "forget", "-p", "no:cacheprovider")
+    again.assert_outcomes(failed=1, deselected=1)
+    again.stdout.re_match_lines([r".*MachineViolation: seed 14: nodes-differ: "])
+    again.stdout.no_re_match_line(".*shrunk in")
+    off = ("--simulated-shrink", "0", "-k", "forget", "-p", "no:cacheprovider")
+    whole = pytester.runpytest("--simulated-seeds", "14..15", *off)
+    whole.assert_outcomes(failed=1, deselected=1)
+    whole.stdout.no_re_match_line(".*shrunk in")
