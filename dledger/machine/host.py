@@ -27,6 +27,7 @@ from dledger.machine.settings import MachineSettings
 from dledger.machine.state_machine import ReplicatedStateMachine
 from dledger.replica.ports import StateMachine
 from dledger.runtime.clock import Clock, clock_for
+from dledger.runtime.futures import until_done
 from dledger.runtime.host_parts import HostParts
 from dledger.runtime.lifetime import Lifetime
 from dledger.runtime.parts import Parts
@@ -83,14 +84,7 @@ class Host(Lifetime):
         if parts is None:
             return
         closing = asyncio.gather(self._close(parts), return_exceptions=True)
-        cancelled: asyncio.CancelledError | None = None
-        while not closing.done():
-            try:
-                await asyncio.wait((closing,))
-            except asyncio.CancelledError as error:
-                cancelled = error
-        if cancelled is not None:
-            raise cancelled
+        await until_done(closing)
         for failure in closing.result():
             if failure is not None:
                 raise failure
@@ -230,11 +224,8 @@ class Host(Lifetime):
 
         async with self._formats:  # who asks for the same group twice finds it whole
             done = asyncio.ensure_future(asyncio.to_thread(work))
-            try:
-                await asyncio.shield(done)
-            except asyncio.CancelledError:
-                await asyncio.wait({done})
-                raise
+            await until_done(done)
+            done.result()
 
     def _group_closed(self, name: str) -> None:
         self._opened.pop(name, None)

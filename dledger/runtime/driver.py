@@ -11,8 +11,7 @@
 Everything but `SyncTask.run` happens on the event loop's thread. An idle node wakes for heartbeats
 only, a quiet one (R30) by its host. Votes and the log have a queue each: neither waits (L2).
 
-A node lives as a whole or not at all: a task or callback that raises and a disk that fails end it
-(D5), and `failed` tells so.
+A node lives as a whole or not at all: what raises and a disk that fails end it (D5, `failed`).
 """
 
 from __future__ import annotations
@@ -42,6 +41,7 @@ from dledger.runtime.clock import Clock, clock_for, seeded_jitter
 from dledger.runtime.clock_telling import ClockTelling
 from dledger.runtime.disk_check import DiskCheck, watch_of
 from dledger.runtime.due_timer import DueTimer
+from dledger.runtime.futures import OneEnd
 from dledger.runtime.group_clock import GroupClock
 from dledger.runtime.group_entries import GroupEntries
 from dledger.runtime.owned import ENDED, Owned
@@ -124,7 +124,7 @@ class Driver:
         self.send = self.transport.send  # `Ports.send`
         self._sync_threads: dict[str, DiskQueue] = {}
         self._disk_check: DiskCheck | None = None
-        self._syncing = 0
+        self._syncing, self._end = 0, OneEnd()
         self._timer = DueTimer(self._fire, self.owned, parts.alarms)
         made = self._clock, self.replica, self._after, self.owned, parts.alarms
         self._repair_timer = RepairTimer(*made)
@@ -140,7 +140,7 @@ class Driver:
         self._sync_threads = {kind: queues[name] for kind, name in QUEUE_OF.items()}
         try:
             await self.transport.start()
-        except (OSError, DledgerError):
+        except BaseException:  # a cancellation, too: no caller has this driver yet to stop it
             await self.stop()
             raise
         self.replica.start(self._clock.now())
@@ -156,18 +156,18 @@ class Driver:
         self._disk_check.start()
 
     async def stop(self) -> None:
-        """Stop taking part, let disk work end, and close the storage; idempotent."""
-        if self._stopped:
-            return
-        self._stopped = True
-        self._timer.cancel()
-        self._telling.stop()
-        self._repair_timer.stop()
-        self._renewal.stop()
-        if self._disk_check is not None:
-            self._disk_check.stop()
+        """Stop taking part, let disk work end, close the storage; also if a call is cancelled."""
         failed = self.replica.failure is not None
-        self.replica.stop(self._clock.now())
+        if not self._stopped:
+            self._stopped = True
+            self._timer.cancel()
+            for part in (self._telling, self._repair_timer, self._renewal, self._disk_check):
+                if part is not None:
+                    part.stop()
+            self.replica.stop(self._clock.now())
+        await self._end.wait(lambda: self._close(failed))
+
+    async def _close(self, failed: bool) -> None:
         await self.transport.stop()
         stops = [thread.stop for thread in set(self._sync_threads.values())]
         await asyncio.gather(*(asyncio.to_thread(stop, STOP_SECONDS_MAX) for stop in stops))

@@ -28,6 +28,7 @@ from dledger.membership.roster import NodeIncarnation, Roster
 from dledger.replica.envelope import open_members
 from dledger.replica.ports import StateMachine
 from dledger.runtime.clock import Clock, SystemClock
+from dledger.runtime.futures import until_done
 from dledger.runtime.parts import Parts
 from dledger.snapshots.snapshot_files import SnapshotFolder
 
@@ -219,13 +220,12 @@ async def open_aside(
 
     opening = asyncio.gather(asyncio.to_thread(work), return_exceptions=True)
     try:
-        (opened,) = await asyncio.shield(opening)
+        await until_done(opening)
     except asyncio.CancelledError:
-        await asyncio.wait((opening,))
-        (opened,) = opening.result()
-        if isinstance(opened, Parts):
+        if isinstance(opened := opening.result()[0], Parts):
             opened.close(False)
         raise
+    (opened,) = opening.result()
     if isinstance(opened, BaseException):
         raise opened
     return opened

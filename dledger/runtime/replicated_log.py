@@ -5,8 +5,8 @@
     read(index)          ◄─ after a ReadIndex round: what was acknowledged anywhere is seen, or
                             all of it that is older than a bound
 
-Everything appended in one turn of the event loop is one proposal: one write, one frame per
-follower, and (with what came while the last one ran) one fdatasync.
+All that is appended in one turn of the event loop is one proposal: one write, one frame a follower,
+and (with what came while the last one ran) one fdatasync.
 
 An entry is your bytes, nothing added. With `producer` and `sequence` it is wrapped in an envelope
 (envelope.py), so that a retry after an `OutcomeUnknown` is stored once (producers.py).
@@ -68,13 +68,13 @@ class ReplicatedLog(Lifetime):
         self._clock = clock or clock_for(config)
         self.look: Callable[[Parts], object] = lambda _: None
         self._driver: Driver | None = None
+        self._life = asyncio.Lock()  # of `start` and `close`
         self._store: LogStore | None = None
-        self.entry_size_max = config.entry_size_max
+        self.entry_size_max, self._waiting_number = config.entry_size_max, 0
         self._failure: NodeFailed | None = None
         self.is_open, self._applied = False, NO_INDEX  # started, and not known to have failed
         self._story = RoleStory(NodeId(config.node_id))
-        self._waiting: list[tuple[Index, int, asyncio.Future[None]]] = []  # heap by index
-        self._waiting_number = 0  # makes heap entries comparable
+        self._waiting: list[tuple[Index, int, asyncio.Future[None]]] = []  # heap by index, number
         self._leader_waiting: list[asyncio.Future[str]] = []
         self.owned = Owned(self._stopped_by)
         self._turn = Turn(self.propose, self.owned)
@@ -99,20 +99,21 @@ class ReplicatedLog(Lifetime):
 
         Raises NotFormatted, WrongIdentity, StoreLocked, HardStateLost, LogDamaged, OSError.
         """
-        assert self._driver is None, "a ReplicatedLog is started once"
-        parts = await open_aside(self.config, self, self.look, self._files, self._clock)
-        try:
-            parts = self._extend(parts)
-        except BaseException:
-            parts.close(False)  # no driver does
-            raise
-        self._store = parts.log
-        self.entry_size_max = min(self.config.entry_size_max, parts.log.body_size_max)
-        self._tagging.bind(parts.log)
-        self._driver = Driver(self.config, parts, self._clock, self.owned)
-        self.owned.when_done(self._driver.failed, self._driver_failed)
-        await self._driver.start()
-        self.is_open = True
+        async with self._life:
+            assert self._driver is None, "a ReplicatedLog is started once"
+            parts = await open_aside(self.config, self, self.look, self._files, self._clock)
+            try:
+                parts = self._extend(parts)
+            except BaseException:
+                parts.close(False)  # no driver does
+                raise
+            self._store = parts.log
+            self.entry_size_max = min(self.config.entry_size_max, parts.log.body_size_max)
+            self._tagging.bind(parts.log)
+            self._driver = Driver(self.config, parts, self._clock, self.owned)
+            self.owned.when_done(self._driver.failed, self._driver_failed)
+            await self._driver.start()
+            self.is_open = True
 
     def _driver_failed(self, failed: asyncio.Future[NodeFailed]) -> None:
         if not failed.cancelled():  # the loop ended before the replica did
@@ -120,9 +121,10 @@ class ReplicatedLog(Lifetime):
 
     async def close(self) -> None:
         """Leave the group cleanly; idempotent. Pending calls end with OutcomeUnknown."""
-        if self._driver is not None:
-            await self._driver.stop()
-            self._fail(NodeFailed("this replica was closed; start a new one on its folder"))
+        async with self._life:  # a start that is under way ends first
+            if self._driver is not None:
+                await self._driver.stop()
+                self._fail(NodeFailed("this replica was closed; start a new one on its folder"))
 
     # -- writing ---------------------------------------------------------------------------------
 
@@ -245,8 +247,7 @@ class ReplicatedLog(Lifetime):
         store = self._opened()
         if not store.first_index <= index <= self._applied:
             raise IndexError(
-                f"entry {index} is not among the committed ones, "
-                f"{store.first_index} to {self._applied}"
+                f"entry {index} is not among the committed {store.first_index} to {self._applied}"
             )
         return entry_of(store.entry(Index(index)))
 
@@ -325,17 +326,17 @@ class ReplicatedLog(Lifetime):
 
     def status(self) -> LogStatus:
         """A picture of this replica. Raises NodeFailed when it was never started."""
-        store = self._opened()
-        assert self._driver is not None
+        store, driver = self._opened(), self._driver
+        assert driver is not None
         return LogStatus(
-            self._driver.replica.status(),
+            driver.replica.status(),
             self._applied,
             store.first_index,
             store.end_position,
             len(self._waiting),
-            self._driver.transport.status(),
-            self._driver.replica.node.disk,
-            *self._driver.replica.node.reads_served,
+            driver.transport.status(),
+            driver.replica.node.disk,
+            *driver.replica.node.reads_served,
         )
 
     # -- StateMachine ----------------------------------------------------------------------------
@@ -389,8 +390,7 @@ class ReplicatedLog(Lifetime):
         raise AssertionError("the driver is told, and nothing is called before it is there")
 
     def _fail(self, failure: NodeFailed) -> None:
-        self.is_open = False
-        self._failure = failure = self._failure or failure
+        self.is_open, self._failure = False, (failure := self._failure or failure)
         self._tagging.fail(failure)
         ends: list[asyncio.Future[None] | asyncio.Future[str]] = [one[2] for one in self._waiting]
         ends += self._leader_waiting

@@ -15,7 +15,8 @@ import pytest_asyncio
 from commitlog.errors import StoreLocked
 from dledger import ReplicatedLog, ReplicatedNode
 from dledger.replica import apply_pace
-from dledger.runtime import opening
+from dledger.runtime import opening, replicated_log
+from dledger.runtime.transport import Transport
 from dledger.snapshots.snapshot_files import SnapshotFolder
 from tests.virtual_loop import LoopClock
 from tests.waiting import eventually, limit, within
@@ -85,6 +86,89 @@ async def test_a_start_that_is_cancelled_leaves_its_folder_closed(
     assert await within(node.propose(1), "a result") == 1
 
 
+async def test_a_start_that_is_cancelled_twice_leaves_its_folder_closed(
+    hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a task group ends its tasks, and the program's end cancels what is left."""
+    host = hosts.hosts["n0"]
+    with monkeypatch.context() as patched:
+        held = Held(patched, opening, "open_folder")
+        started = asyncio.ensure_future(host.open("a", Adder(), create=True, members=["n0"]))
+        await eventually(held.begun.is_set, "a folder that is being opened", 60)
+        for _ in range(3):
+            started.cancel()
+            await asyncio.wait({started}, timeout=limit(0.01))
+        assert not started.done()
+        held.go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await started
+    node = await host.open("a", Adder(), members=["n0"])
+    assert await within(node.propose(1), "a result") == 1
+
+
+async def test_a_format_that_is_cancelled_twice_is_whole_before_the_next_look(
+    hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = hosts.hosts["n0"]
+    held = Held(monkeypatch, replicated_log, "format_folder")
+    started = asyncio.ensure_future(host.open("a", Adder(), create=True, members=["n0"]))
+    await eventually(held.begun.is_set, "a folder that is being formatted", 60)
+    for _ in range(3):
+        started.cancel()
+        await asyncio.wait({started}, timeout=limit(0.01))
+    assert not started.done()
+    held.go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await started
+    node = await host.open("a", Adder(), create=True, members=["n0"])
+    assert await within(node.propose(1), "a result") == 1
+
+
+async def test_a_start_that_is_cancelled_while_it_dials_leaves_its_folder_closed(
+    hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = hosts.hosts["n0"].config_of("a", ["n0"])
+    ReplicatedLog.format(config)
+    with monkeypatch.context() as patched:
+        begun = asyncio.Event()
+
+        async def hung(_: Transport) -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+        patched.setattr(Transport, "start", hung)
+        started = asyncio.ensure_future(ReplicatedLog(config, clock=LoopClock()).start())
+        await within(begun.wait(), "a transport that starts")
+        started.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await started
+    node = await hosts.hosts["n0"].open("a", Adder(), members=["n0"])
+    assert await within(node.propose(1), "a result") == 1
+
+
+async def test_a_close_that_comes_while_the_folder_is_opened_closes_it(
+    hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a handler of SIGTERM; else the node would run on, and none could open its folder."""
+    host = hosts.hosts["n0"]
+    config = host.config_of("a", ["n0"])
+    ReplicatedLog.format(config)
+    node = ReplicatedNode(config, Adder(), settings=QUICK, clock=LoopClock(), extend=host.share)
+    with monkeypatch.context() as patched:
+        held = Held(patched, opening, "open_folder")
+        started = asyncio.ensure_future(node.start())
+        await eventually(held.begun.is_set, "a folder that is being opened", 60)
+        closed = asyncio.ensure_future(node.close())
+        await asyncio.wait({closed}, timeout=limit(0.05))
+        assert not closed.done()
+        held.go_on.set()
+        await within(started, "the start")
+        await within(closed, "the end")
+    assert host.groups == ()
+    again = await host.open("a", Adder(), members=["n0"])
+    assert await within(again.propose(1), "a result") == 1
+
+
 async def test_a_long_log_is_applied_in_pieces_between_which_the_loop_goes_on(
     hosts: Hosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,3 +222,23 @@ async def test_a_folder_stays_locked_while_a_state_is_written_into_it(
     assert node._saving.saved_position > 0
     async with ReplicatedLog(replace(config), clock=LoopClock()) as again:
         assert again.store.first_index == 0
+
+
+async def test_a_close_that_is_cancelled_goes_on_and_the_next_one_waits_for_it(
+    hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of `asyncio.wait_for(node.close(), 5)`: the folder is not locked till the process ends."""
+    host = hosts.hosts["n0"]
+    node: ReplicatedNode[str, int] = await host.open("a", Lines(), create=True, members=["n0"])
+    held = Held(monkeypatch, SnapshotFolder, "save")
+    while not held.begun.is_set():
+        await write(node, 20)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(node.close(), limit(0.1))
+    closed = asyncio.ensure_future(node.close())
+    await asyncio.wait({closed}, timeout=limit(0.05))
+    assert not closed.done()
+    held.go_on.set()
+    await within(closed, "the end")
+    again = await host.open("a", Lines(), members=["n0"])
+    await write(again, 1)
