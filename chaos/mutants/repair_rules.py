@@ -97,10 +97,23 @@ REPAIR = (
         ("R2", "D7"),
         _one(
             "dledger.replica.apply_pace",
-            "        if repair is not None and commit > applied:\n",
+            "        if repair is not None and last > applied:\n",
             "        if False:\n",
         ),
         tests=(_TESTS + "test_applying_waits_for_what_is_damaged",),
+    ),
+    Mutant(
+        "a-turn-of-a-replay-reads-the-rest-of-the-log",
+        ("D7",),
+        _one(
+            "dledger.replica.apply_pace",
+            "whole = repair.whole_through(Index(applied + 1), last)",
+            "whole = min(last, repair.whole_through(Index(applied + 1), commit))",
+        ),
+        tests=(
+            "tests/dledger/machine/test_aside.py::"
+            "test_a_turn_of_a_replay_reads_what_it_applies_and_not_the_rest_of_the_log",
+        ),
     ),
     Mutant(
         "other-entries-are-put-back",

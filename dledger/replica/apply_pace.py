@@ -22,8 +22,14 @@ class ApplyPace:
         self.is_behind = False
 
     def through(self, applied: Index, commit: Index, repair: Repair | None) -> Index:
-        """The last entry to apply now: none that is damaged, and not too many."""
-        if repair is not None and commit > applied:
-            commit = repair.whole_through(Index(applied + 1), commit)
-        self.is_behind = commit - applied > AT_ONCE
-        return Index(applied + AT_ONCE) if self.is_behind else commit
+        """The last entry to apply now: none that is damaged, and not too many.
+
+        Only these are looked at: that reads them, and the rest of a long log would be read in
+        every turn.
+        """
+        last = min(commit, Index(applied + AT_ONCE))
+        whole = last
+        if repair is not None and last > applied:
+            whole = repair.whole_through(Index(applied + 1), last)
+        self.is_behind = whole == last < commit  # damage: its repair goes on with the rest
+        return whole

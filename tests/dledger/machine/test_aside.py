@@ -14,6 +14,7 @@ import pytest_asyncio
 
 from commitlog.errors import StoreLocked
 from dledger import ReplicatedLog, ReplicatedNode
+from dledger.log.entry_reader import EntryReader
 from dledger.replica import apply_pace
 from dledger.runtime import opening, replicated_log
 from dledger.runtime.transport import Transport
@@ -193,6 +194,30 @@ async def test_a_long_log_is_applied_in_pieces_between_which_the_loop_goes_on(
     assert max(last - first for first, last in pieces) < 3
     assert [first for first, _ in pieces[1:]] == [last + 1 for _, last in pieces[:-1]]
     assert set(turns) >= set(range(1, len(pieces))), "the loop had a turn behind each piece"
+
+
+async def test_a_turn_of_a_replay_reads_what_it_applies_and_not_the_rest_of_the_log(
+    hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a start takes the square of the log's size, and the loop stands still for all of it."""
+    host = hosts.hosts["n0"]
+    node = await host.open("a", Adder(), create=True, members=["n0"])
+    for number in range(12):
+        await within(node.propose(number), "a result")
+    await node.close()
+    monkeypatch.setattr(apply_pace, "AT_ONCE", 3)
+    looked = list[tuple[int, int]]()
+    whole_through = EntryReader.whole_through
+
+    def noted(self: EntryReader, first: Any, last: Any) -> Any:
+        looked.append((first, last))
+        return whole_through(self, first, last)
+
+    monkeypatch.setattr(EntryReader, "whole_through", noted)
+    node = await host.open("a", Adder(), members=["n0"])
+    assert await within(node.propose(0), "a result") == sum(range(12))
+    assert len(looked) > 3
+    assert [first for first, _ in looked[1:]] == [last + 1 for _, last in looked[:-1]]
 
 
 async def test_a_folder_stays_locked_while_a_state_is_written_into_it(
