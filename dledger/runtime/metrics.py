@@ -2,20 +2,24 @@
 
     metrics_of(node.log) ─► Metric, Metric, … ─► prometheus(…) ─► the answer to GET /metrics
 
-They are read when asked for, and count nothing by themselves. Labels: cluster, group, node.
+They are read when asked for, and count nothing by themselves. Labels: cluster, group, node; what is
+sent, link (peer/kind), too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from dledger.core.types import DiskHealth, Role
+from dledger.runtime.link import LinkStatus
 from dledger.runtime.replicated_log import ReplicatedLog
 
 GAUGE, COUNTER = "gauge", "counter"
 #: Their media type, for the header Content-Type.
 PROMETHEUS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+Labels = tuple[tuple[str, str], ...]
 
 
 class Metric(NamedTuple):
@@ -25,7 +29,7 @@ class Metric(NamedTuple):
     kind: str
     help: str
     value: float
-    labels: tuple[tuple[str, str], ...]
+    labels: Labels
 
 
 def metrics_of(log: ReplicatedLog) -> list[Metric]:
@@ -54,16 +58,22 @@ def metrics_of(log: ReplicatedLog) -> list[Metric]:
         gauge("waits", "calls that wait for an index", status.waiting_count),
         gauge("disk_good", "1 while the disk is trusted", status.disk.health is DiskHealth.GOOD),
         gauge("links_open", "open connections to peers, two each", sum(one.open for one in links)),
-        counter("sent_bytes", "bytes sent to peers", sum(one.sent_bytes for one in links)),
-        counter("sent_frames", "frames sent to peers", sum(one.sent_frames for one in links)),
-        counter(
-            "dropped_frames",
-            "frames dropped",
-            sum(o.dropped_frames for o in links),
-        ),
         counter("reads_by_lease", "reads served by a lease, as leader", status.reads_by_lease),
         counter("reads_by_index", "reads that asked a majority, as leader", status.reads_by_index),
+        *(of_link for name, link in status.links.items() for of_link in _sent(name, link, labels)),
     ]
+
+
+def _sent(name: str, link: LinkStatus, labels: Labels) -> Iterator[Metric]:
+    """Counts of one link, with its name: a sum would fall when a member and its links go."""
+    for counted, text, value in (
+        ("sent_bytes", "bytes sent to peers", link.sent_bytes),
+        ("sent_frames", "frames sent to peers", link.sent_frames),
+        ("dropped_frames", "frames that were not sent to peers", link.dropped_frames),
+    ):
+        yield Metric(
+            f"dledger_embedded_{counted}_total", COUNTER, text, value, (*labels, ("link", name))
+        )
 
 
 def prometheus(metrics: Iterable[Metric]) -> str:

@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 
 from dledger import NodeFailed, ReplicatedLog
+from dledger.core.types import NodeId
 from dledger.runtime.metrics import COUNTER, GAUGE, Metric, metrics_of, prometheus
 from tests.waiting import within
 
@@ -44,6 +45,21 @@ async def test_the_numbers_of_a_log_follow_it(hosts: Hosts) -> None:
     assert (labels["group"], labels["node"]) == ("a", "n0")
     await node.close()
     assert value(metrics_of(node.log), "up") == 0
+
+
+async def test_no_count_falls_when_a_member_goes(hosts: Hosts) -> None:
+    """Prometheus takes a count that falls for one of a new process, and adds all of it again."""
+    node = await hosts.hosts["n0"].open("a", Adder(), create=True, members=["n0", "n1", "n2"])
+    links, transport = node.log.status().links, node.log.driver.transport
+    for number, link in enumerate(transport._links.values(), 1):
+        link._sent_bytes = link._sent_frames = link._dropped_frames = number
+    before = {(one.name, one.labels): one for one in metrics_of(node.log)}
+    transport._close_links(NodeId("n1"))
+    after = {(one.name, one.labels): one for one in metrics_of(node.log)}
+    assert len(links) == 4
+    counts = [after[key] for key in after if after[key].kind == COUNTER]
+    assert {dict(one.labels).get("link") for one in counts} == {None, "n2/bulk", "n2/control"}
+    assert all(one.value >= before[one.name, one.labels].value for one in counts)
 
 
 async def test_a_log_that_was_not_started_has_no_numbers(hosts: Hosts) -> None:
