@@ -37,8 +37,9 @@ class LogSpace:
 
     def make(self, wanted: WantedSpace) -> None:
         """Make sure that `wanted` can be written. Raises OSError; the log is as it was then."""
-        if wanted.end > self._data.space_end:
-            self._data.make_space(wanted.begin, wanted.end)
+        begin, of_data = self._of_data(wanted)
+        if of_data > self._data.space_end:
+            self._data.make_space(begin, of_data)
         first, end = self._of_slots(wanted)
         if end > self._slots.row.space_end:
             self._slots.row.make_space(first, end)
@@ -46,9 +47,17 @@ class LogSpace:
     def begin(self, wanted: WantedSpace) -> SyncTask | None:
         """A task that makes the first part that is lacking; None when all of it is there."""
         slots = self._slots.row
-        return self._data.begin_space(wanted.begin, wanted.end) or slots.begin_space(
+        return self._data.begin_space(*self._of_data(wanted)) or slots.begin_space(
             *self._of_slots(wanted)
         )
+
+    def _of_data(self, wanted: WantedSpace) -> tuple[int, int]:
+        """Addresses from `begin` to `end`; an empty log's first record is in a file of its own.
+
+        That begins behind the log's end, where the last file that went ended with a blank.
+        """
+        passed = max(0, self._data.start - wanted.begin)
+        return wanted.begin + passed, wanted.end + passed
 
     def _of_slots(self, wanted: WantedSpace) -> tuple[int, int]:
         """Addresses of their slots, and of those before them that are not written yet."""

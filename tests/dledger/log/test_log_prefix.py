@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -13,6 +14,7 @@ from dledger.durable.flush_mark import MARK_DELAY_S
 from dledger.errors import LogDamaged, RangeRejected
 from dledger.log.file_log import FileLog
 from dledger.log.log_start import FILE_NAME, LogStart
+from dledger.log.port import WantedSpace
 from dledger.repair.scrubber import Scrubber
 from dledger.testing.conformance import ship
 from tests.dledger.log.crash_files import CrashDisk, PowerCut
@@ -217,6 +219,29 @@ def leader_of(disk: CrashDisk) -> FileLog:
     log = filled(disk)
     assert trim(log, 4 * DATA_FILE_SIZE)
     return log
+
+
+@pytest.mark.parametrize("size", [1, 40, 1000])
+@pytest.mark.parametrize("opened", ["restarted", "reopened"])
+def test_an_empty_log_looks_for_space_where_its_first_record_will_be(
+    opened: str, size: int
+) -> None:
+    """Its end lies before its first file, where the last one that went ended with a blank."""
+    log = make(disk := CrashDisk()).log
+    start = replace(ELSEWHERE, end=ELSEWHERE.position - 50)
+    log.restart_at(start)
+    if opened == "reopened":
+        log.close()
+        log = reopen(disk).log
+    assert log.end_position == start.position - 50
+    wanted = WantedSpace(log.end_position, log.end_position + size, Index(100), Index(100))
+    task = log.space.begin(wanted)
+    if task is not None:
+        task.run()
+    log.space.make(wanted)
+    assert log.space.begin(wanted) is None
+    log.append([b"x"], Term(3))
+    assert log.last.index == 100
 
 
 @pytest.mark.parametrize("cached", [True, False])
