@@ -13,7 +13,6 @@ sends is not touched: what is committed is looked at.
 from __future__ import annotations
 
 import functools
-import logging
 import time
 from collections.abc import Callable
 from typing import Any
@@ -34,13 +33,17 @@ from dledger.runtime.owned import Owned
 OLD_MS = 60_000
 """A record that was stored earlier is read again after a start: its spans were told before."""
 SERVICE = "dledger-broker"
-_log = logging.getLogger(__name__)
 
 
 class TracedLog(ReplicaLog):
     """Notes when entries were proposed."""
 
     traces: BrokerSpans | None = None
+
+    @property
+    def owned(self) -> Owned:
+        """Counts the node's mistakes."""
+        return self._owned
 
     def propose(self, proposal: Proposal) -> None:
         """As `ReplicaLog.propose`."""
@@ -77,7 +80,7 @@ class BrokerSpans:
         self,
         tracer: Any,
         node_id: str,
-        log: ReplicaLog,
+        log: TracedLog,
         derived: DerivedStore,
         now_ms: Callable[[], int],
     ) -> None:
@@ -98,9 +101,9 @@ class BrokerSpans:
             self._proposed[Index(index)] = term, began
 
     def applied_safely(self, first: Index, last: Index, committed: int) -> None:
-        """As `applied`; the first error is logged and ends the spans of this node.
+        """As `applied`; the first mistake is counted and logged, and ends this node's spans.
 
-        Called while the replica applies: an error that left it would stop the replica, which has
+        Called while the replica applies: a mistake that left it would stop the replica, which has
         applied the entries and owes tracing nothing.
         """
         if self._has_failed:
@@ -110,7 +113,7 @@ class BrokerSpans:
         except Exception:
             self._has_failed = True
             self._proposed.clear()
-            _log.exception("no more spans until this node starts again; report it with its log")
+            self._log.owned.spared("spans; this node makes no more until it starts again")
 
     def applied(self, first: Index, last: Index, committed: int) -> None:
         """Entries are committed, at `committed` ns; spans end when they are dispatched."""

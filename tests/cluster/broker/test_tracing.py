@@ -262,7 +262,7 @@ async def test_a_mistake_of_the_spans_stops_no_replica(
         brokers.mistakes.clear()
     assert not named(memory.get_finished_spans(), "append T")
     assert len(said) == len(brokers.nodes), "once a node, not once a message"
-    assert all("no more spans until this node starts again" in one for one in said)
+    assert all("spans; this node makes no more until it starts again" in one for one in said)
 
 
 @pytest.mark.parametrize(
