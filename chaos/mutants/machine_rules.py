@@ -211,8 +211,8 @@ MACHINES = (
         ("R8",),
         _one(
             "dledger.machine.applier",
-            "        self.applied, self._time_ms = applied, time_ms\n",
-            "        self.applied = applied\n",
+            "        self.applied, self._time_ms, self.is_whole = applied, time_ms, True\n",
+            "        self.applied, self.is_whole = applied, True\n",
         ),
         tests=(
             "tests/dledger/machine/test_results.py::"

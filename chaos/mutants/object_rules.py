@@ -87,8 +87,8 @@ OBJECTS = (
         "the-logs-time-begins-anew-with-a-restored-state",
         Patch(
             "dledger.machine.applier",
-            "        self.applied, self._time_ms = applied, time_ms\n",
-            "        self.applied = applied\n",
+            "        self.applied, self._time_ms, self.is_whole = applied, time_ms, True\n",
+            "        self.applied, self.is_whole = applied, True\n",
         ),
     ),
     _of(
