@@ -293,6 +293,13 @@ class Applier(Generic[C, R]):
 
         `data`: the bytes of `head` and the state behind them. Raises StateMachineFailed.
         """
+        self._load(data, index, self.machine.restore)
+
+    def resume(self, head: bytes, index: int) -> None:
+        """As `load`, for a machine that has its state as of entry `index` already."""
+        self._load(head, index, lambda nothing: None)
+
+    def _load(self, data: bytes, index: int, restore: Callable[[bytes], None]) -> None:
         self.is_whole = False
         try:
             magic, version, applied, time_ms, size = _STATE.unpack_from(data)
@@ -301,11 +308,11 @@ class Applier(Generic[C, R]):
             if applied != index:
                 raise ValueError(f"a state of entry {applied} stands where {index} is wanted")
             self.sessions.load(data[_STATE.size : _STATE.size + size])
-            self.machine.restore(data[_STATE.size + size :])
+            restore(data[_STATE.size + size :])
         except Exception as error:  # by the user's code, or of a later release
             raise StateMachineFailed(index, f"restore raised {_say(error)}") from error
-        self.applied, self._time_ms, self.is_whole = applied, time_ms, True
-        self._looked_ms = -1
+        self.applied, self._time_ms = applied, time_ms
+        self._looked_ms, self.is_whole = -1, True
         self._agreement.began_at(applied)
 
 

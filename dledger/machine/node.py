@@ -38,6 +38,7 @@ from dledger.machine.agreement import Agreement
 from dledger.machine.applier import Applier, Results, Told
 from dledger.machine.changes import Changes
 from dledger.machine.entries import HEAD_SIZE, Kind
+from dledger.machine.keeping import Kept, kept_by
 from dledger.machine.leading import Leading
 from dledger.machine.proposer import Proposer
 from dledger.machine.saving import Newest, Saving, newest_state
@@ -123,7 +124,7 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         self._errors = Changes[DledgerError | None](None, "errors", spared)
         self._failure: NodeFailed | None = None
         self._saving: Saving | None = None
-        self._newest: Newest | None = None
+        self._newest: Newest | Kept | None = None
         self.snapshot_error: SnapshotFailed | None = None
         self._sending = Sending(self._proposer, self.log, lambda: self._failure is None)
         self._complaints = Complaints(_log, self._owned.time)
@@ -132,16 +133,16 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
 
     async def start(self) -> None:
         """Recover the folder and take part. Raises as `ReplicatedLog.start`."""
-        if self._create:
-            self._format()
+        self._open_files()
         await self.log.start()
         self._owned.when_done(self.log.driver.failed, self._log_failed)
         self.log.driver.members_changed.append(self._members_changed)
         self._members_changed(self.log.driver.members)
 
-    def _format(self) -> None:
-        if not Path(self.config.data_dir).exists():
+    def _open_files(self) -> None:
+        if self._create and not Path(self.config.data_dir).exists():
             ReplicatedLog.format(self.config)
+        self._kept = kept_by(self.machine)
 
     async def close(self) -> None:
         """Leave the group cleanly; commands that wait end with OutcomeUnknown or NodeFailed."""
@@ -301,8 +302,7 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         if not has_snapshots(self.machine):
             return parts
         self._saving = saving = Saving(
-            parts.log,
-            parts.snapshots,
+            parts,
             self._applier,
             self._owned,
             self.settings,
@@ -318,11 +318,12 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
 
     def _look(self, parts: Parts) -> None:
         if has_snapshots(self.machine):
-            self._newest = newest_state(parts.log, parts.snapshots, len(self.config.peers) > 1)
+            self._newest = newest_state(parts.log, parts.snapshots, self.config.peers, self._kept)
 
     def _state_taken(self, start: LogStart, data: bytes) -> None:
         """The leader has sent its state, as the log here ends before the leader's begins."""
-        self._applier.load(data, start.index)
+        assert self._saving is not None
+        self._saving.take(start, data)
         self.log.state_is(start.index)
         self._proposer.state_taken()
         self._sending.soon()
@@ -342,8 +343,7 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
             self._proposer.answered(unpack_reply(frame), self._now())
             self._sending.set_timer()
         else:
-            forward = unpack_forward(frame)
-            self._owned.run(self._leading.take, peer, forward)
+            self._owned.run(self._leading.take, peer, unpack_forward(frame))
 
     def _told(self, told: Told) -> None:
         self._leading.gone(told)

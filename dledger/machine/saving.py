@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import Any, NamedTuple
 
 from commitlog.errors import StoreDamaged
@@ -26,9 +26,11 @@ from dledger.errors import NodeFailed, SnapshotFailed
 from dledger.log.file_log import FileLog
 from dledger.log.log_start import LogStart
 from dledger.machine.applier import Applier
+from dledger.machine.keeping import Keeping, Kept, behind, kept_place
 from dledger.machine.settings import MachineSettings
 from dledger.machine.state_machine import State, captured, parts_of
 from dledger.runtime.owned import Owned
+from dledger.runtime.parts import Parts
 from dledger.snapshots.snapshot_files import STATE_BYTES_MAX, SnapshotFolder
 
 #: Between two tries to delete: the flush mark has to pass the place first, in both its slots.
@@ -48,12 +50,17 @@ class Newest(NamedTuple):
     state: bytes
 
 
-def newest_state(log: FileLog, folder: SnapshotFolder, has_peers: bool) -> Newest | None:
+def newest_state(
+    log: FileLog, folder: SnapshotFolder, group: Sized, progress: bytes | None
+) -> Newest | Kept | None:
     """Read it, in any thread before the log is used; None: there is none.
 
-    `has_peers`: they may send one. Raises StoreDamaged when the log's beginning is gone and its
-    state too, and nobody else has it.
+    `group`: other members may send one; `progress`: of the machine's files. Raises StoreDamaged
+    when the log's beginning is gone and its state too, and no other has it; StateMachineFailed.
     """
+    kept = kept_place(log, progress)
+    if kept is not None:
+        return kept
     start, inside = log.start, range(log.first_position + 1, log.end_position)
     places = [place for place in folder.positions() if place in inside]
     recent = _recent_state(log, folder, max(places, default=log.first_position))
@@ -67,7 +74,7 @@ def newest_state(log: FileLog, folder: SnapshotFolder, has_peers: bool) -> Newes
     try:
         return Newest(start, folder.load(start))
     except StoreDamaged:
-        if not has_peers:
+        if len(group) == 1:
             raise
         return None
 
@@ -81,16 +88,10 @@ def _recent_state(log: FileLog, folder: SnapshotFolder, position: int) -> Newest
     with contextlib.suppress(StoreDamaged):
         found = folder.recent()
         if found is not None and log.first_index <= found.index <= log.last.index:
-            start = _behind(log, found.index)
+            start = behind(log, found.index)
             if start.position > position:
                 return Newest(start, folder.load_recent(start))
     return None
-
-
-def _behind(log: FileLog, index: int) -> LogStart:
-    """The place behind an entry. Raises StoreDamaged."""
-    (term, last), chain_crc, end = log.reader.tail_at(index)
-    return LogStart(term, last, chain_crc or 0, end, end)
 
 
 class Saving:
@@ -98,8 +99,7 @@ class Saving:
 
     def __init__(
         self,
-        log: FileLog,
-        folder: SnapshotFolder,
+        parts: Parts,
         applier: Applier[Any, Any],
         owned: Owned,
         settings: MachineSettings,
@@ -108,9 +108,10 @@ class Saving:
     ) -> None:
         """`trim`: deletes the log below a position, or returns False; `failed`: is told of errors,
         after which the log keeps its entries until the next file begins."""
-        self._log, self._folder, self._applier = log, folder, applier
+        self._log, self._folder, self._applier = parts.log, parts.snapshots, applier
+        self._keeping = Keeping(parts.log, applier)
         self._owned, self._trim, self._failed = owned, trim, failed
-        self._margin = settings.margin_files * log.file_size
+        self._margin = settings.margin_files * parts.log.file_size
         self._seconds = settings.state_seconds
         self._writing: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -120,14 +121,22 @@ class Saving:
         #: Where the newest state stands, -1 for none.
         self.saved_position = -1
 
-    def restore(self, newest: Newest) -> Index:
+    def restore(self, newest: Newest | Kept) -> Index:
         """Give the machine this state; the last index that it holds.
 
         Raises StateMachineFailed when the machine refuses it.
         """
-        self._applier.load(newest.state, newest.start.index)
+        if isinstance(newest, Kept):
+            self._keeping.resume(newest)
+        else:
+            self.take(newest.start, newest.state)
         self.saved_position, self._saved_index = newest.start.position, newest.start.index
         return newest.start.index
+
+    def take(self, start: LogStart, state: bytes) -> None:
+        """Give the machine a state. Raises StateMachineFailed."""
+        self._applier.load(state, start.index)
+        self._keep()
 
     def piece(self, first: Index, last: Index) -> Index:
         """The last entry that may be applied with `first`: no piece goes beyond its log file.
@@ -159,14 +168,28 @@ class Saving:
         if self._closed or not applier.is_whole or (now is not None and not now.done()):
             return  # the end of what is being written asks again
         if applier.applied > self._saved_index:
+            if self._keeping.is_used:
+                if self._keep():
+                    self._saved_index = applier.applied
+                self._await_due(applier.applied)
+                return
             with contextlib.suppress(StoreDamaged):  # as in `piece`; the next time comes
-                self._begin(_behind(self._log, applier.applied), self._folder.save_recent)
+                self._begin(behind(self._log, applier.applied), self._folder.save_recent)
 
     def _capture(self, position: int) -> None:
         if self._writing is None or self._writing.done():
             self._begin(self._log.start_at(position), self._save_proven)
 
+    def _keep(self) -> bool:
+        """Is all that was applied in the machine's own files now? True without such files, too."""
+        try:
+            return self._keeping.keep()
+        except Exception as error:  # by the user's code, or of the place, which is repaired
+            self._save_fail(f"keep raised {type(error).__name__}: {error}")
+            return False
+
     def _begin(self, start: LogStart, save: Save) -> None:
+        self._keep()
         head = self._applier.head()
         try:
             state = captured(self._applier.machine.snapshot())
@@ -223,6 +246,7 @@ class Saving:
 
         Until then its folder is this process's: who opened it anew would find files come and go.
         """
+        self._keep()
         self._closed = True
         for timer in (self._timer, self._due):
             if timer is not None:

@@ -139,6 +139,20 @@ class ReplicatedStateMachine(ABC, Generic[C, R]):
         """Replace the state by one that `snapshot` wrote, on this node or another."""
         raise NotImplementedError
 
+    def keep(self, progress: bytes) -> None:
+        """Make the state durable together with `progress`, both or neither, as a transaction does.
+
+        Override it, and `kept`, where the state is in files of the machine's own: a restart goes on
+        behind the last call, without a state and without the entries before it. Between two calls
+        `apply` and `restore` commit nothing. Called on the event loop before each `snapshot`,
+        every `state_seconds`, after `restore`, and when the node is closed.
+        """
+        raise NotImplementedError
+
+    def kept(self) -> bytes | None:
+        """The `progress` that is in the machine's files; None: they are new. Asked at a start."""
+        return None
+
     def encode(self, command: C) -> bytes:
         """A command as the log's bytes. Raises TypeError or ValueError where it cannot be."""
         return json_bytes(command)

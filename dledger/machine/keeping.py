@@ -1,0 +1,119 @@
+"""A machine with its state on disk: a start goes on behind the entries that its files hold.
+
+    keep      all that was applied is on disk in the log, too ─► `machine.keep(progress)`
+    start     `machine.kept()` ─► sessions and the log's time as of then ─► the entries behind it
+
+    progress  magic "DLKP" 4 | version 4 | term 8 | index 8 | chain_crc 4 | crc 4 | head
+
+`head`: what `Applier.head` made; crc: CRC-32 of all but itself.
+
+The machine writes the progress and the state that it belongs to both or neither. The log has the
+entry before the machine's files have it, so one that the log lacks is of another log.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, NamedTuple
+
+from commitlog.records.checksum import crc32
+from dledger.core.types import Term
+from dledger.errors import LogUsageError, StateMachineFailed
+from dledger.log.file_log import FileLog
+from dledger.log.log_start import LogStart
+from dledger.machine.applier import Applier
+from dledger.machine.state_machine import ReplicatedStateMachine, has_snapshots
+
+_PROGRESS = struct.Struct(">4sIqqI")
+_CRC = struct.Struct(">I")
+_MAGIC, _VERSION = b"DLKP", 1
+
+
+class Kept(NamedTuple):
+    """How far the machine's files are: the place behind their last entry, and the sessions."""
+
+    start: LogStart
+    head: bytes
+
+
+def keeps(machine: ReplicatedStateMachine[Any, Any]) -> bool:
+    """True if the machine's class overrides `keep`."""
+    return type(machine).keep is not ReplicatedStateMachine.keep
+
+
+def kept_by(machine: ReplicatedStateMachine[Any, Any]) -> bytes | None:
+    """The progress in the machine's files. Raises LogUsageError for one that lacks `snapshot`."""
+    if keeps(machine) and not has_snapshots(machine):
+        raise LogUsageError(
+            f"{type(machine).__name__} has keep and no snapshot, so a node that lags could not be "
+            "sent its state; override snapshot and restore, too"
+        )
+    return machine.kept()
+
+
+def behind(log: FileLog, index: int) -> LogStart:
+    """The place behind an entry. Raises StoreDamaged."""
+    (term, last), chain_crc, end = log.reader.tail_at(index)
+    return LogStart(term, last, chain_crc or 0, end, end)
+
+
+def kept_place(log: FileLog, progress: bytes | None) -> Kept | None:
+    """Where the log goes on behind the machine's files; None: they are new, or older than the log.
+
+    Raises StateMachineFailed for files that are of another log, StoreDamaged.
+    """
+    if progress is None:
+        return None
+    index, begin = -1, _PROGRESS.size + _CRC.size
+    if len(progress) >= begin:
+        magic, version, term, index, chain_crc = _PROGRESS.unpack_from(progress)
+        (crc,) = _CRC.unpack_from(progress, _PROGRESS.size)
+        right = crc32(progress[begin:], crc32(progress[: _PROGRESS.size]))
+        if (magic, version, crc) == (_MAGIC, _VERSION, right):
+            if index < log.first_index - 1:
+                return None
+            if index <= log.last.index:
+                start = behind(log, index)
+                if (start.term, start.chain_crc) == (Term(term), chain_crc):
+                    return Kept(start, progress[begin:])
+    raise StateMachineFailed(
+        index,
+        "the machine's files are damaged or of another node's log; move them away, and it "
+        "begins anew",
+    )
+
+
+class Keeping:
+    """Has one machine keep all that it has applied; used on the event loop's thread."""
+
+    def __init__(self, log: FileLog, applier: Applier[Any, Any]) -> None:
+        self._log, self._applier = log, applier
+        self._machine = applier.machine if keeps(applier.machine) else None
+        self._kept_index = -1
+
+    @property
+    def is_used(self) -> bool:
+        """True for a machine that keeps its state itself."""
+        return self._machine is not None
+
+    def resume(self, kept: Kept) -> None:
+        """Go on behind the last entry in the machine's files. Raises StateMachineFailed."""
+        self._applier.resume(kept.head, kept.start.index)
+        self._kept_index = kept.start.index
+
+    def keep(self) -> bool:
+        """Have it keep all, if its log has that on disk, too; False: not now.
+
+        Raises what the machine raises, StoreDamaged.
+        """
+        applier, index = self._applier, self._applier.applied
+        if self._machine is None or index <= self._kept_index:
+            return True
+        if not applier.is_whole or index > self._log.flushed:
+            return False
+        start = behind(self._log, index)
+        anchor = _PROGRESS.pack(_MAGIC, _VERSION, start.term, index, start.chain_crc)
+        head = applier.head()
+        self._machine.keep(anchor + _CRC.pack(crc32(head, crc32(anchor))) + head)
+        self._kept_index = index
+        return True
