@@ -311,8 +311,8 @@ class Applier(Generic[C, R]):
             restore(data[_STATE.size + size :])
         except Exception as error:  # by the user's code, or of a later release
             raise StateMachineFailed(index, f"restore raised {_say(error)}") from error
-        self.applied, self._time_ms = applied, time_ms
-        self._looked_ms, self.is_whole = -1, True
+        self.applied, self._time_ms, self.is_whole = applied, time_ms, True
+        self._looked_ms = -1
         self._agreement.began_at(applied)
 
 
