@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from cluster.commands.local import root_option
+from cluster.commands.output import emit_done, output_option
 from cluster.local.bundle import write_bundle
 from cluster.local.launcher import LocalCluster
 
@@ -15,7 +16,8 @@ from cluster.local.launcher import LocalCluster
 @click.command()
 @click.argument("out", type=click.Path(path_type=Path, dir_okay=False), required=False)
 @root_option
-def bundle(out: Path | None, root: Path) -> None:
+@output_option
+def bundle(out: Path | None, root: Path, output: str) -> None:
     """Write versions, settings, status, metrics and logs of the local cluster to OUT (.tar.gz).
 
     Secrets are masked and no message is in it. Read it before you send it: names of topics, groups
@@ -26,4 +28,6 @@ def bundle(out: Path | None, root: Path) -> None:
     if out is None:
         out = Path(time.strftime("dledger-bundle-%Y%m%d-%H%M%S.tar.gz", time.localtime(now_s)))
     names = write_bundle(cluster, out, now_s)
-    click.echo(f"{out}: {len(names)} files, {out.stat().st_size >> 10} KiB")
+    size = out.stat().st_size
+    row = {"archive": str(out), "bytes": size, "files": list(names)}
+    emit_done([row], output, f"{out}: {len(names)} files, {size >> 10} KiB")

@@ -15,7 +15,7 @@ import click
 from cluster.client.admin.live_settings import live_settings, set_live
 from cluster.commands.connecting import Reach, address_option, broker_option, connected
 from cluster.commands.errors import NOT_THERE, USAGE, CommandError
-from cluster.commands.output import emit, output_option
+from cluster.commands.output import emit, emit_done, output_option
 from cluster.commands.registry import WholeHelpGroup
 from cluster.core.live_settings import LIVE
 from cluster.errors import ClusterError
@@ -32,7 +32,8 @@ def config() -> None:
 
 @config.command("check")
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-def check(file: Path) -> None:
+@output_option
+def check(file: Path, output: str) -> None:
     """Read FILE (TOML or broker.conf) as a node would; exit code 2 with the mistake.
 
     A file with secrets that others may read is good all the same, and this is said.
@@ -40,10 +41,10 @@ def check(file: Path) -> None:
     settings = read_node(file, os.environ)
     node = build_node(settings)
     check_accounts(node.broker.acl_file)
-    click.echo(f"{file}: good")
-    for sentence in (said_of_secrets(file, settings), *said_of_files(node)):
-        if sentence:
-            click.echo(sentence, err=True)
+    said = [one for one in (said_of_secrets(file, settings), *said_of_files(node)) if one]
+    emit_done([{"file": str(file), "good": True, "notes": said}], output, f"{file}: good")
+    for sentence in said:
+        click.echo(sentence, err=True)
 
 
 def check_accounts(file: str | None) -> None:

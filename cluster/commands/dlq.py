@@ -156,6 +156,7 @@ async def _record(
 @until_option
 @click.option("-n", "--count", type=click.IntRange(1), help="At most so many, the oldest ones.")
 @address_option
+@output_option
 def export(
     group: str,
     file: BinaryIO,
@@ -163,8 +164,12 @@ def export(
     until: int | None,
     count: int | None,
     address: Reach,
+    output: str,
 ) -> None:
-    """Write dead letters of GROUP to FILE (- for stdout): a JSON object a line, body in base64."""
+    """Write dead letters of GROUP to FILE (- for stdout): a JSON object a line, body in base64.
+
+    The number comes behind them: on stderr, or with -o json and a FILE on stdout.
+    """
 
     async def work() -> int:
         written = 0
@@ -177,7 +182,11 @@ def export(
                 written += 1
         return written
 
-    click.echo(f"{asyncio.run(work())} written", err=True)
+    written, name = asyncio.run(work()), getattr(file, "name", "-")
+    if output == "table" or name in ("-", "<stdout>"):
+        click.echo(f"{written} written", err=True)
+    else:
+        emit([{"group": group, "file": name, "written": written}], output)
 
 
 async def _letters(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 import click
@@ -11,6 +12,7 @@ import click
 from cluster.client.admin.group_settings import GroupSettings
 from cluster.commands.connecting import Reach, address_option, connected
 from cluster.commands.errors import NOT_THERE, CommandError
+from cluster.commands.output import emit_done, output_option
 from cluster.errors import GroupNotFound
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -44,7 +46,8 @@ def _options(function: F) -> F:
 @click.argument("name")
 @_options
 @address_option
-def create(name: str, address: Reach, **given: bool | int | None) -> None:
+@output_option
+def create(name: str, address: Reach, output: str, **given: bool | int | None) -> None:
     """Create group NAME before its first member comes; one that exists stays as it is."""
     wanted = _given(given)
     found = _done(name, wanted, address, create=True)
@@ -54,14 +57,15 @@ def create(name: str, address: Reach, **given: bool | int | None) -> None:
                 f"the group {name} exists, with {_said(row)}, and stays as it is; "
                 f"to change it: dledger group alter {name}"
             )
-    _show(name, found)
+    _show(name, found, output)
 
 
 @click.command("alter")
 @click.argument("name")
 @_options
 @address_option
-def alter(name: str, address: Reach, **given: bool | int | None) -> None:
+@output_option
+def alter(name: str, address: Reach, output: str, **given: bool | int | None) -> None:
     """Change the given settings of group NAME. --no-consume pauses it, --consume ends that."""
     wanted = _given(given)
     if not wanted:
@@ -69,7 +73,7 @@ def alter(name: str, address: Reach, **given: bool | int | None) -> None:
             "nothing to change was named; give --retries, --no-consume, --no-broadcast "
             "or --retry-queues"
         )
-    _show(name, _done(name, wanted, address, create=False))
+    _show(name, _done(name, wanted, address, create=False), output)
 
 
 def _given(options: Mapping[str, bool | int | None]) -> dict[str, Any]:
@@ -90,9 +94,9 @@ def _done(
     return asyncio.run(work())
 
 
-def _show(name: str, found: Mapping[str, GroupSettings]) -> None:
-    for said in sorted({_said(row) for row in found.values()}):
-        click.echo(f"{name}: {said}")
+def _show(name: str, found: Mapping[str, GroupSettings], output: str) -> None:
+    rows = [{"group": name, "broker": broker} | asdict(row) for broker, row in found.items()]
+    emit_done(rows, output, *sorted({f"{name}: {_said(row)}" for row in found.values()}))
 
 
 def _said(row: GroupSettings) -> str:

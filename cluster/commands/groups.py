@@ -17,7 +17,7 @@ from cluster.commands.connecting import Reach, address_option, connected
 from cluster.commands.errors import NOT_THERE, CommandError
 from cluster.commands.group_settings import alter, create, settings_text
 from cluster.commands.moments import EXAMPLES, moment_ms
-from cluster.commands.output import emit, output_option
+from cluster.commands.output import emit, emit_done, output_option
 from cluster.commands.registry import WholeHelpGroup
 from cluster.commands.watching import looks
 from cluster.errors import ConsumerOffline, GroupNotFound
@@ -253,7 +253,8 @@ def _show_moved(rows: Sequence[Mapping[str, Any]], output: str, dry_run: bool) -
 @click.option("--dead-letters", is_flag=True, help="Those that it could not handle go, too.")
 @yes_option
 @address_option
-def delete(name: str, dead_letters: bool, yes: bool, address: Reach) -> None:
+@output_option
+def delete(name: str, dead_letters: bool, yes: bool, address: Reach, output: str) -> None:
     """Forget group NAME: its settings, its offsets and its retries.
 
     It must have no members. Its dead letters stay in their topic unless --dead-letters is given.
@@ -268,4 +269,5 @@ def delete(name: str, dead_letters: bool, yes: bool, address: Reach) -> None:
                 raise CommandError(str(error), NOT_THERE) from error
 
     asyncio.run(work())
-    click.echo(f"{name}: deleted")
+    row = {"group": name, "deleted": True, "dead_letters": dead_letters}
+    emit_done([row], output, f"{name}: deleted")

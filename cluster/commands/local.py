@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from cluster.commands.errors import NOT_THERE, USAGE, CommandError
-from cluster.commands.output import emit, output_option
+from cluster.commands.output import emit, emit_done, output_option
 from cluster.local import one_address, plan, processes, profile
 from cluster.local.launcher import LocalCluster
 from cluster.local.log_follow import LogFollower
@@ -73,6 +73,7 @@ def _of_a_new_one(*flags: str, most: int, default: int, text: str) -> Callable[.
 )
 @any_port_option
 @click.option("--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE", help="A setting.")
+@output_option
 def up(
     root: Path,
     nodes: int | None,
@@ -80,6 +81,7 @@ def up(
     nameservers: int | None,
     any_port: bool,
     settings: tuple[str, ...],
+    output: str,
 ) -> None:
     """Start a local cluster, or its stopped nodes; return when it is ready.
 
@@ -96,9 +98,15 @@ def up(
     began = time.monotonic()
     started = cluster.up()
     seconds = time.monotonic() - began
+    rows = _processes(cluster)
+    if output != "table":
+        row = {"started": list(started), "seconds": round(seconds, 1)}
+        row |= {"nameserver": str(cluster.nameserver), "folder": str(root), "nodes": rows}
+        emit([row], output)
+        return
     what = f"started {' '.join(started)}" if started else "everything was running"
     click.echo(f"{what}; ready in {seconds:.1f} s\n")
-    emit(_processes(cluster), "table", ("node", "client", "peer", "admin", "pid"))
+    emit(rows, "table", ("node", "client", "peer", "admin", "pid"))
     click.echo(f"\nname server  {cluster.nameserver}\nfolder       {root}")
 
 
@@ -106,7 +114,7 @@ def fitted_members(planned: Sequence[Member], any_port: bool) -> tuple[Member, .
     """As this machine can have them; says so where that is not as planned."""
     members, sentence = one_address.fitted(planned, one_address.has_host)
     if sentence:
-        click.echo(sentence)
+        click.echo(sentence, err=True)
     return plan.with_any_ports(members) if any_port else members
 
 
@@ -170,10 +178,12 @@ def _refuse_changes(cluster: LocalCluster, settings: tuple[str, ...], any_port: 
 @click.command()
 @root_option
 @click.option("--purge", is_flag=True, help="Delete the folder with every message in it, too.")
-def down(root: Path, purge: bool) -> None:
+@output_option
+def down(root: Path, purge: bool, output: str) -> None:
     """Stop the local cluster: only processes that dledger up has started."""
+    row: dict[str, Any] = {"folder": str(root), "stopped": [], "killed": [], "deleted": False}
     if not profile.exists(root):
-        click.echo(f"no local cluster in {root}; nothing to stop")
+        emit_done([row], output, f"no local cluster in {root}; nothing to stop")
         return
     try:
         cluster = LocalCluster(root)
@@ -181,16 +191,19 @@ def down(root: Path, purge: bool) -> None:
         if not purge:
             raise
         shutil.rmtree(root)
-        click.echo(f"deleted {root}, whose profile could not be read ({error})")
+        said = f"deleted {root}, whose profile could not be read ({error})"
+        emit_done([row | {"deleted": True}], output, said)
         return
-    running = cluster.running()
-    killed = cluster.down()
-    click.echo(f"stopped {' '.join(running)}" if running else "nothing was running")
+    running = list(cluster.running())
+    killed = list(cluster.down())
+    sentences = [f"stopped {' '.join(running)}" if running else "nothing was running"]
     if killed:
         click.echo(f"killed {' '.join(killed)}, which did not stop when asked", err=True)
     if purge:
         cluster.purge()
-        click.echo(f"deleted {root}")
+        sentences.append(f"deleted {root}")
+    row |= {"stopped": running, "killed": killed, "deleted": purge}
+    emit_done([row], output, *sentences)
 
 
 def _processes(cluster: LocalCluster) -> list[dict[str, Any]]:
@@ -229,16 +242,33 @@ def ps(root: Path, output: str) -> None:
 @click.option(
     "-n", "--lines", type=click.IntRange(0), default=50, show_default=True, help="How many."
 )
-def logs(root: Path, node: str, follow: bool, lines: int) -> None:
+@output_option
+def logs(root: Path, node: str, follow: bool, lines: int, output: str) -> None:
     """Print the last lines that NODE (ns, n0, n1, ...) has logged."""
+    if follow and output == "json":
+        raise click.UsageError("a followed log has no end, and -o json is one value; give -o jsonl")
     cluster = LocalCluster(root)
     path = cluster.folder(node) / "log.txt"
     if not path.exists():
         raise CommandError(f"{node} was never started; dledger up starts it", NOT_THERE)
     with contextlib.closing(LogFollower(path)) as log:
         content = log.read().splitlines(keepends=True)
-        sys.stdout.writelines(content[-lines:] if lines else [])
-        while follow:
-            sys.stdout.write(log.read())
+        text = "".join(content[-lines:] if lines else [])
+        while True:  # with --follow until it is interrupted, else once
+            text = _print_log(node, text, output, grows=follow)
+            if not follow:
+                return
             sys.stdout.flush()
             time.sleep(FOLLOW_SECONDS)
+            text += log.read()
+
+
+def _print_log(node: str, text: str, output: str, *, grows: bool) -> str:
+    """Print `text`; returns the beginning of a last line without its end."""
+    if output == "table":
+        sys.stdout.write(text)
+        return ""
+    found = text.splitlines(keepends=True)
+    rest = found.pop() if grows and found and not found[-1].endswith("\n") else ""
+    emit([{"node": node, "line": line.rstrip("\n")} for line in found], output)
+    return rest

@@ -13,7 +13,7 @@ from cluster.commands.config import said_of_secrets
 from cluster.commands.errors import NOT_THERE, RETRY, USAGE, CommandError
 from cluster.commands.new_node_options import NewNodeOptions, new_node_options
 from cluster.commands.node_join import LOGS, join, log_option, replace
-from cluster.commands.output import emit, output_option
+from cluster.commands.output import emit, emit_done, output_option
 from cluster.commands.registry import WholeHelpGroup
 from cluster.commands.status import troubles
 from cluster.settings.node import NodeSettings, build_node, read_node
@@ -50,12 +50,14 @@ def node() -> None:
 @click.option(
     "--no-format", is_flag=True, help="Only write FILE: it goes to another machine, see format."
 )
+@output_option
 def init(
     file: Path,
     name: str | None,
     member: tuple[str, ...],
     options: NewNodeOptions,
     no_format: bool,
+    output: str,
 ) -> None:
     """Write FILE for a node of a new cluster, with fresh secrets, and make its folder.
 
@@ -65,12 +67,14 @@ def init(
 
     formatted = None if no_format else new_node.format_first
     made = new_node.make(file, options.new(file, name, member), formatted)
-    click.echo(f"wrote {file}" + ("" if no_format else f" and formatted {made.raft.data_dir}"))
     others = [name for name in made.raft.peers if name != made.raft.node_id]
+    said = [f"wrote {file}" + ("" if no_format else f" and formatted {made.raft.data_dir}")]
     if others:
-        click.echo(f"the others' files: dledger node init --like {file} --name {others[0]} …")
+        said.append(f"the others' files: dledger node init --like {file} --name {others[0]} …")
     first = "dledger node format, once, then " if no_format else ""
-    click.echo(f"start it with: {first}dledger node run {file}")
+    said.append(f"start it with: {first}dledger node run {file}")
+    row = _made_row(made, formatted=not no_format) | {"file": str(file), "others": others}
+    emit_done([row], output, *said)
 
 
 node.add_command(join)
@@ -80,7 +84,8 @@ node.add_command(replace)
 @node.command("format")
 @there_argument
 @click.option("--joins", is_flag=True, help="Of a node that a running group will take in.")
-def format_(file: Path, joins: bool) -> None:
+@output_option
+def format_(file: Path, joins: bool, output: str) -> None:
     """Make the folder that FILE names, once in a node's life; a folder that exists stays.
 
     A node whose folder is lost must not be formatted again, but replaced: dledger node replace.
@@ -89,11 +94,17 @@ def format_(file: Path, joins: bool) -> None:
     from cluster.local import new_node
 
     settings = _settings(file, ())
-    if new_node.is_formatted(settings):
-        click.echo(f"{settings.raft.data_dir} was formatted before; nothing was changed")
-        return
-    BrokerNode.format(settings.raft, joins=joins)
-    click.echo(f"formatted {settings.raft.data_dir}")
+    said = f"{settings.raft.data_dir} was formatted before; nothing was changed"
+    before = new_node.is_formatted(settings)
+    if not before:
+        BrokerNode.format(settings.raft, joins=joins)
+        said = f"formatted {settings.raft.data_dir}"
+    emit_done([_made_row(settings, formatted=not before)], output, said)
+
+
+def _made_row(made: NodeSettings, *, formatted: bool) -> dict[str, Any]:
+    folder = str(made.raft.data_dir)
+    return {"node": made.raft.node_id, "folder": folder, "formatted": formatted}
 
 
 @node.command("run")

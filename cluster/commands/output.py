@@ -43,6 +43,15 @@ def emit(rows: Sequence[Row], output: str, columns: Sequence[str] = ()) -> None:
         click.echo(table(rows, columns), nl=False)
 
 
+def emit_done(rows: Sequence[Row], output: str, *sentences: str) -> None:
+    """Print the result of a command: sentences for people, `rows` for programs."""
+    if output != "table":
+        emit(rows, output)
+        return
+    for sentence in sentences:
+        click.echo(sentence)
+
+
 def emit_lines(rows: Iterable[Row]) -> None:
     """Print one JSON object a line."""
     for row in rows:

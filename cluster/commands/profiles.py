@@ -20,7 +20,7 @@ from cluster.commands.named_reaches import (
     load_profiles,
     save_profiles,
 )
-from cluster.commands.output import emit, output_option
+from cluster.commands.output import emit, emit_done, output_option
 from cluster.commands.registry import WholeHelpGroup
 
 COLUMNS = ("in_use", "profile", "address", "account", "tls", "tls_any_host")
@@ -35,7 +35,8 @@ def profile() -> None:
 @click.argument("name")
 @reach_options
 @click.option("--use", is_flag=True, help="Let commands take it from now on.")
-def create(name: str, address: Reach, use: bool) -> None:
+@output_option
+def create(name: str, address: Reach, use: bool, output: str) -> None:
     """Keep -a, --account, --tls and --tls-any-host under NAME.
 
     Commands take it with --profile NAME or $DLEDGER_PROFILE, and without a word after
@@ -50,22 +51,26 @@ def create(name: str, address: Reach, use: bool) -> None:
     if address.address is None:
         raise CommandError("a profile needs an address; give -a HOST:PORT", USAGE)
     changed = found.put(name, _kept(NamedReach(""), address))
-    save_profiles(replace(changed, in_use=name) if use else changed)
-    click.echo(f"{name} is kept" + (", and in use" if use else f"; dledger profile use {name}"))
+    changed = replace(changed, in_use=name) if use else changed
+    save_profiles(changed)
+    following = ", and in use" if use else f"; dledger profile use {name}"
+    emit_done([_row(changed, name)], output, f"{name} is kept{following}")
 
 
 @profile.command()
 @click.argument("name")
 @reach_options
-def alter(name: str, address: Reach) -> None:
+@output_option
+def alter(name: str, address: Reach, output: str) -> None:
     """Change the given parts of NAME; the rest stays."""
     found = load_profiles()
     before = found.get(name)
     after = _kept(before, address)
     if after == before:
         raise CommandError(f"{name} is as it was; give -a, --account or --tls", USAGE)
-    save_profiles(found.put(name, after))
-    click.echo(f"{name} is changed")
+    changed = found.put(name, after)
+    save_profiles(changed)
+    emit_done([_row(changed, name)], output, f"{name} is changed")
 
 
 @profile.command("list")
@@ -92,26 +97,30 @@ def show(name: str | None, output: str) -> None:
 @profile.command()
 @click.argument("name", required=False)
 @click.option("--none", "none", is_flag=True, help="None any more: the local cluster again.")
-def use(name: str | None, none: bool) -> None:
+@output_option
+def use(name: str | None, none: bool, output: str) -> None:
     """Let commands take NAME that are told no address."""
     if (name is None) is not none:
         raise CommandError("one profile is needed; name it, or give --none", USAGE)
     found = load_profiles()
     if name is not None:
         found.get(name)
-    save_profiles(replace(found, in_use=name or ""))
-    click.echo(f"{name} is in use" if name else "no profile is in use")
+    changed = replace(found, in_use=name or "")
+    save_profiles(changed)
+    rows = [_row(changed, name)] if name else []
+    emit_done(rows, output, f"{name} is in use" if name else "no profile is in use")
 
 
 @profile.command()
 @click.argument("name")
 @yes_option
-def delete(name: str, yes: bool) -> None:
+@output_option
+def delete(name: str, yes: bool, output: str) -> None:
     """Forget NAME; the files that it names stay."""
     rest = load_profiles().without(name)
     confirm_deletion(name, f"forget the profile {name}?", yes)
     save_profiles(rest)
-    click.echo(f"{name} is forgotten")
+    emit_done([{"profile": name, "deleted": True}], output, f"{name} is forgotten")
 
 
 def _kept(before: NamedReach, given: Reach) -> NamedReach:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from cluster.commands.errors import USAGE, CommandError
-from cluster.commands.output import emit, output_option
+from cluster.commands.output import emit, emit_done, output_option
 from cluster.commands.registry import WholeHelpGroup
 
 if TYPE_CHECKING:
@@ -47,7 +48,10 @@ def tls() -> None:
 )
 @click.option("--client", "clients", multiple=True, metavar="NAME", help="A client; repeatable.")
 @days_option
-def init(folder: Path, nodes: tuple[str, ...], clients: tuple[str, ...], days: int) -> None:
+@output_option
+def init(
+    folder: Path, nodes: tuple[str, ...], clients: tuple[str, ...], days: int, output: str
+) -> None:
     """Make an authority in FOLDER, and a certificate for each node and client.
 
     Said again with other names, it adds them. Give each machine authority.pem, its node's two files
@@ -62,9 +66,8 @@ def init(folder: Path, nodes: tuple[str, ...], clients: tuple[str, ...], days: i
     names = [one.name for one in wanted]
     if len(set(names)) < len(names):
         raise CommandError("a name is given twice; give each node and client its own", USAGE)
-    for path in make_all(folder, wanted, days):
-        click.echo(f"wrote {path}")
-    if nodes:
+    _emit_written(make_all(folder, wanted, days), output)
+    if nodes and output == "table":
         click.echo(
             f"a node uses its own with: dledger node init FILE --certificates {folder}, or these "
             f"settings of {names[0]}:"
@@ -104,7 +107,8 @@ def show(folder: Path, output: str) -> None:
 )
 @click.option("--all", "every", is_flag=True, help="Each of them, whenever it ends.")
 @days_option
-def renew(folder: Path, within: int, every: bool, days: int) -> None:
+@output_option
+def renew(folder: Path, within: int, every: bool, days: int, output: str) -> None:
     """Make certificates anew that end soon, with the same names and other keys.
 
     Copy them over the old ones on their machines: nodes and name servers read them with the next
@@ -116,10 +120,14 @@ def renew(folder: Path, within: int, every: bool, days: int) -> None:
     last = datetime.datetime.max.replace(tzinfo=datetime.UTC)
     certificates.all_of(folder)  # a folder without any is refused
     made = certificates.renew(folder, last if every else now + datetime.timedelta(within), days)
-    for path in made:
-        click.echo(f"wrote {path}")
-    if not made:
+    _emit_written(made, output)
+    if not made and output == "table":
         click.echo(f"none of {folder} ends within {within} days; dledger tls renew --all makes all")
+
+
+def _emit_written(paths: Iterable[Path], output: str) -> None:
+    rows = [{"written": str(path)} for path in paths]
+    emit_done(rows, output, *(f"wrote {row['written']}" for row in rows))
 
 
 def _node(text: str) -> Subject:

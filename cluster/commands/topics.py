@@ -13,7 +13,7 @@ from cluster.client.admin.topics import PERMS
 from cluster.commands.confirming import confirm_deletion, yes_option
 from cluster.commands.connecting import Reach, address_option, connected
 from cluster.commands.errors import CommandError
-from cluster.commands.output import emit, output_option
+from cluster.commands.output import emit, emit_done, output_option
 from cluster.commands.registry import WholeHelpGroup
 from cluster.commands.tail import tail
 from cluster.protocol.route import BrokerData
@@ -59,8 +59,14 @@ topic.add_command(tail)
 @click.option("-q", "--queues", type=click.IntRange(1), help="On each broker name; 4 if not given.")
 @_durability_option
 @_perm_option
+@output_option
 def create(
-    name: str, address: Reach, queues: int | None, durability: str | None, perm: str | None
+    name: str,
+    address: Reach,
+    queues: int | None,
+    durability: str | None,
+    perm: str | None,
+    output: str,
 ) -> None:
     """Create topic NAME; done when a majority has it. A topic that exists stays as it is."""
     level = durability_of(durability) if durability else None
@@ -85,7 +91,7 @@ def create(
                 f"the topic {name} exists, with {_said(row)}, and stays as it is; "
                 f"to change it: dledger topic alter {name} {' '.join(options)}"
             )
-    _show(name, found)
+    _show(name, found, output)
 
 
 @topic.command("alter")
@@ -94,8 +100,14 @@ def create(
 @click.option("-q", "--queues", type=click.IntRange(1), help="To write, on each broker name.")
 @_durability_option
 @_perm_option
+@output_option
 def alter(
-    name: str, address: Reach, queues: int | None, durability: str | None, perm: str | None
+    name: str,
+    address: Reach,
+    queues: int | None,
+    durability: str | None,
+    perm: str | None,
+    output: str,
 ) -> None:
     """Change topic NAME; done when a majority has it.
 
@@ -112,12 +124,22 @@ def alter(
                 name, queues, perm=PERMS.get(perm or ""), durability=level
             )
 
-    _show(name, asyncio.run(work()))
+    _show(name, asyncio.run(work()), output)
 
 
-def _show(name: str, found: Mapping[str, TopicSettings]) -> None:
-    for said in sorted({_said(row) for row in found.values()}):
-        click.echo(f"{name}: {said}")
+def _show(name: str, found: Mapping[str, TopicSettings], output: str) -> None:
+    rows = [
+        {
+            "topic": name,
+            "broker": broker,
+            "write_queues": row.write_queues,
+            "read_queues": row.read_queues,
+            "perm": PERM_NAMES.get(row.perm, str(row.perm)),
+            "durability": row.durability.value if row.durability else None,
+        }
+        for broker, row in sorted(found.items())
+    ]
+    emit_done(rows, output, *sorted({f"{name}: {_said(row)}" for row in found.values()}))
 
 
 def _said(row: TopicSettings) -> str:
@@ -182,7 +204,8 @@ def describe(name: str, address: Reach, output: str) -> None:
 @click.argument("name")
 @yes_option
 @address_option
-def delete(name: str, yes: bool, address: Reach) -> None:
+@output_option
+def delete(name: str, yes: bool, address: Reach, output: str) -> None:
     """Delete topic NAME on all brokers; its messages cannot be read any more."""
     confirm_deletion(name, f"delete the topic {name} and lose sight of its messages?", yes)
 
@@ -191,4 +214,4 @@ def delete(name: str, yes: bool, address: Reach) -> None:
             await client.admin().delete_topic(name)
 
     asyncio.run(work())
-    click.echo(f"{name}: deleted")
+    emit_done([{"topic": name, "deleted": True}], output, f"{name}: deleted")

@@ -270,7 +270,8 @@ def backlog(
 @pipeline.command()
 @click.argument("history", type=click.Path(path_type=Path, exists=True, allow_dash=True))
 @click.argument("root", type=FOLDER)
-def convert(history: Path, root: Path) -> None:
+@report_option
+def convert(history: Path, root: Path, output: str) -> None:
     """A chaos run's folder → Parquet by queue under ROOT, for `history`.
 
     HISTORY may be a history file, too, or - for standard input: then replicas' logs, power failures
@@ -281,13 +282,17 @@ def convert(history: Path, root: Path) -> None:
 
     if not history.is_dir():
         with click.open_file(str(history), encoding="utf-8") as lines:
-            click.echo(f"{convert_lines(lines, root)} operations")
+            _tell_count(output, convert_lines(lines, root))
         return
     try:
         count = convert_run(history, root)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise click.UsageError(f"{history} is no folder of a finished run: {error!r}") from error
-    click.echo(f"{count} operations")
+    _tell_count(output, count)
+
+
+def _tell_count(output: str, count: int) -> None:
+    _tell(output, {"operations": count}, f"{count} operations")
 
 
 @pipeline.command()
