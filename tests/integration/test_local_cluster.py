@@ -170,7 +170,9 @@ def test_http_of_a_node(broken_later: LocalCluster) -> None:
 def test_a_frozen_majority_is_not_ready_and_status_says_who_is_missing(
     broken_later: LocalCluster,
 ) -> None:
+    wait_until(lambda: broken_later.leader() is not None, "a leader")
     leader = broken_later.leader()
+    assert leader is not None
     others = [name for name in broken_later.brokers if name != leader]
     try:
         for name in others:
@@ -179,7 +181,6 @@ def test_a_frozen_majority_is_not_ready_and_status_says_who_is_missing(
         found = dledger(broken_later.root, "status")
         assert found.returncode == 4
         assert f"not answering: {' '.join(others)}" in found.stderr
-        assert leader is not None
         alone = broken_later.profile.member(leader).admin
         assert admin.get(alone, "/readyz") == (503, b"no leader is known\n")
         assert admin.get(alone, "/healthz")[0] == 200, "alive: it is left alone"
