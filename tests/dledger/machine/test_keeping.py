@@ -278,9 +278,7 @@ async def test_a_node_that_was_sent_a_state_keeps_it(
         name = node.config.node_id
         await world.write(node, 1)
         await group.stop(name)
-        table(
-            node
-        ).db.close()  # what it had not kept is locked until then, as its process would end
+        table(node).db.close()  # its process would end: what it had not kept stays locked
         leader = await group.leader()
         await fill_until(leader, lambda: leader.log.store.first_index > 60, "a shorter log")
         total = table(leader).lines
