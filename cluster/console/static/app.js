@@ -100,7 +100,7 @@ function showKeys() {
 document.getElementById("keys").addEventListener("click", showKeys);
 addEventListener("hashchange", () => { route(); main.focus(); });
 addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea, dialog")) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea, dialog[open]")) return;
   if (event.key === "?") showKeys();
   if (event.key === "/") {
     event.preventDefault();
