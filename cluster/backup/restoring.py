@@ -108,6 +108,7 @@ def restore(
     *,
     voters: Sequence[str] = (),
     files: FileSystem = OS_FILES,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> Restored:
     """Format the folders of `nodes` and fill their logs.
 
@@ -115,6 +116,7 @@ def restore(
         now_ms: stamp of the entry at the end; None: the newest store time that is restored, so that
             several machines write the same one.
         voters: of the new group; none given: `nodes` are all of them.
+        progress: called after each piece with the index of the last entry so far.
 
     Raises BackupError and its kinds, StoreLayoutError when a folder is in use, OSError.
     """
@@ -125,6 +127,7 @@ def restore(
         for piece, data, before in chosen(place, manifest, until):
             made.add(verified(data, piece, before, manifest.log), piece.first)
             last, newest_ms = piece.last, max(newest_ms, piece.last_ms)
+            progress(last)
         checksum = made.finish(newest_ms if now_ms is None else now_ms)
     return Restored(last - int(manifest.anchor.id.index), last, newest_ms, checksum)
 

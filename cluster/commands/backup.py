@@ -26,6 +26,7 @@ from cluster.commands.connecting import Reach, address_option
 from cluster.commands.errors import FAILED, NOT_THERE, CommandError
 from cluster.commands.local import root_option
 from cluster.commands.output import emit, output_option
+from cluster.commands.progress import progress
 from cluster.commands.registry import WholeHelpGroup
 from cluster.local import admin, profile
 from cluster.local.launcher import LocalCluster
@@ -34,7 +35,6 @@ from cluster.local.profile import BROKER, Member
 from cluster.settings.node import NodeSettings, build_node, read_node
 from dledger.config import RaftConfig
 
-_TOLD_SECONDS = 2.0  # work that takes longer says how far it is
 _FIRST_GROUP = RaftConfig.__dataclass_fields__["group"].default
 _FIRST_BROKER = BrokerConfig.__dataclass_fields__["broker_name"].default
 _COLUMNS = ("group", "entries", "to_index", "to_time", "bytes", "added_entries", "added_bytes")
@@ -179,26 +179,13 @@ def _running(root: Path, node: Path | None, given: Reach) -> tuple[Reach, list[s
 
 
 def _run_one(replica: Replica, place: Place) -> dict[str, Any]:
-    told = _Told(f"{replica.name}: entry", replica.committed)
-    done = back_up(replica.log, replica.committed, place, now_ms, lambda now: told(now.mark))
+    with progress(f"{replica.name}: entry", replica.committed) as told:
+        done = back_up(replica.log, replica.committed, place, now_ms, lambda now: told(now.mark))
     return row_of(done.manifest) | _added(done)
 
 
 def _added(done: Added) -> dict[str, Any]:
     return {"added_entries": done.entries, "added_bytes": done.size}
-
-
-class _Told:
-    """Says on stderr every two seconds how far a long piece of work is."""
-
-    def __init__(self, what: str, last: int) -> None:
-        self._what, self._last = what, last
-        self._next = time.monotonic() + _TOLD_SECONDS
-
-    def __call__(self, number: int) -> None:
-        if time.monotonic() >= self._next:
-            self._next = time.monotonic() + _TOLD_SECONDS
-            click.echo(f"{self._what} {number} of {self._last}", err=True)
 
 
 def _replicas(root: Path, node: Path | None) -> Iterator[Replica]:
@@ -281,8 +268,8 @@ def verify(place: str, output: str) -> None:
     target = place_of(place)
     rows, faults = [], list[str]()
     for found in manifests_in(target):
-        told = _Told(f"{found.log.group}: part", len(found.pieces))
-        checked = check(target, found, told)
+        with progress(f"{found.log.group}: part", len(found.pieces)) as told:
+            checked = check(target, found, told)
         rows.append(
             row_of(found) | {"parts": checked.parts, "whole": "no" if checked.faults else "yes"}
         )

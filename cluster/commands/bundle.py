@@ -9,6 +9,7 @@ import click
 
 from cluster.commands.local import root_option
 from cluster.commands.output import emit_done, output_option
+from cluster.commands.progress import progress
 from cluster.local.bundle import write_bundle
 from cluster.local.launcher import LocalCluster
 
@@ -27,7 +28,8 @@ def bundle(out: Path | None, root: Path, output: str) -> None:
     now_s = time.time()
     if out is None:
         out = Path(time.strftime("dledger-bundle-%Y%m%d-%H%M%S.tar.gz", time.localtime(now_s)))
-    names = write_bundle(cluster, out, now_s)
+    with progress(f"{out}: collecting"):
+        names = write_bundle(cluster, out, now_s)
     size = out.stat().st_size
     row = {"archive": str(out), "bytes": size, "files": list(names)}
     emit_done([row], output, f"{out}: {len(names)} files, {size >> 10} KiB")

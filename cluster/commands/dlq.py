@@ -20,6 +20,7 @@ from cluster.commands.errors import CommandError, exit_code_of
 from cluster.commands.message import dead as show
 from cluster.commands.moments import EXAMPLES, moment, time_of
 from cluster.commands.output import emit, output_option, to_json
+from cluster.commands.progress import Done, progress
 from cluster.commands.registry import WholeHelpGroup
 from cluster.errors import ClusterError, TopicNotFound
 from commitlog.records.names import DLQ_PREFIX
@@ -171,7 +172,7 @@ def export(
     The number comes behind them: on stderr, or with -o json and a FILE on stdout.
     """
 
-    async def work() -> int:
+    async def work(told: Done) -> int:
         written = 0
         async with (
             connected(address) as client,
@@ -180,9 +181,11 @@ def export(
             async for letter in letters:
                 file.write(to_json(_row(letter) | _content(letter)).encode() + b"\n")
                 written += 1
+                told(written)
         return written
 
-    written, name = asyncio.run(work()), getattr(file, "name", "-")
+    with progress("written: dead letter") as told:
+        written, name = asyncio.run(work(told)), getattr(file, "name", "-")
     if output == "table" or name in ("-", "<stdout>"):
         click.echo(f"{written} written", err=True)
     else:

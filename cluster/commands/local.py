@@ -14,6 +14,7 @@ import click
 
 from cluster.commands.errors import NOT_THERE, USAGE, CommandError
 from cluster.commands.output import emit, emit_done, output_option
+from cluster.commands.progress import progress
 from cluster.local import one_address, plan, processes, profile
 from cluster.local.launcher import LocalCluster
 from cluster.local.log_follow import LogFollower
@@ -96,7 +97,8 @@ def up(
         members = fitted_members(planned, any_port)
         cluster = LocalCluster.create(root, members, setting_pairs(settings))
     began = time.monotonic()
-    started = cluster.up()
+    with progress("starting"):
+        started = cluster.up()
     seconds = time.monotonic() - began
     rows = _processes(cluster)
     if output != "table":
@@ -195,7 +197,8 @@ def down(root: Path, purge: bool, output: str) -> None:
         emit_done([row | {"deleted": True}], output, said)
         return
     running = list(cluster.running())
-    killed = list(cluster.down())
+    with progress("stopping"):
+        killed = list(cluster.down())
     sentences = [f"stopped {' '.join(running)}" if running else "nothing was running"]
     if killed:
         click.echo(f"killed {' '.join(killed)}, which did not stop when asked", err=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import click
 from cluster.commands.errors import USAGE, CommandError
 from cluster.commands.local import any_port_option, fitted_members, nodes_option, root_option
 from cluster.commands.output import emit, output_option
+from cluster.commands.progress import Done, progress
 from cluster.local import plan, profile
 from cluster.local.launcher import LocalCluster
 from cluster.local.log_sizes import settings_for
@@ -53,7 +55,7 @@ def import_(
         )
     source = Source(directory)
     source.refuse_running()
-    survey = source.survey()
+    survey = _survey(source)
     configs = read_configs(OS_FILES, source.root)
     changes = configs.changes(survey.queues)
     settings = _sizes(source, survey)
@@ -65,7 +67,8 @@ def import_(
         for member in cluster.profile.of_kind(BROKER):
             file = write_node_file(root, cluster.profile, member)
             raft = build_node(read_node(file, {})).raft
-            entries = import_into(source, survey, changes, raft, now_ms=now_ms)
+            with progress(f"{member.name}: entry", survey.messages + len(changes)) as told:
+                entries = import_into(source, survey, changes, raft, now_ms=now_ms, progress=told)
         profile.save(root, replace(cluster.profile, formatted=True))
     row = {
         **_row(survey),
@@ -114,19 +117,30 @@ def export(
     """
     source = Source(directory)
     source.refuse_running()
-    survey = source.survey()
+    survey = _survey(source)
     refuse_used(out)
     notes = list(survey.notes)
     written = 0
     if kind == "dledger":
         notes += notes_for_03(survey)
         if yes:
-            written = export_dledger(source, survey, out, node_id)
+            with _written(survey) as told:
+                written = export_dledger(source, survey, out, node_id, progress=told)
     elif yes:
         config = StoreConfig(commit_log_file_size=commit_log_file_size)
-        written = export_plain(source, survey, out, config)
+        with _written(survey) as told:
+            written = export_plain(source, survey, out, config, progress=told)
     row = {**_row(survey), "written": written, "into": str(out)}
     _tell(row, notes, yes, f"dledger inspect {out}", output)
+
+
+def _survey(source: Source) -> Survey:
+    with progress(f"{source.path}: reading"):
+        return source.survey()
+
+
+def _written(survey: Survey) -> AbstractContextManager[Done]:
+    return progress("written: message", survey.messages)
 
 
 def _sizes(source: Source, survey: Survey) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from cluster.commands.connecting import (
 )
 from cluster.commands.folders import compared
 from cluster.commands.output import emit, output_option
+from cluster.commands.progress import Done, progress
 
 VERIFY_COLUMNS = ("replica", "verified_to", "damaged_at", "reason")
 SCRUB_COLUMNS = ("node", "state", "passes", "found", "restored_entries", "damaged", "refused")
@@ -46,7 +48,8 @@ def verify(folders: tuple[Path, ...], broker: str | None, address: Reach, output
         async with connected(address) as client:
             return await client.admin().verify(await the_broker(client, broker))
 
-    found = asyncio.run(work())
+    with progress("the replicas read their logs"):
+        found = asyncio.run(work())
     emit([_row(found, replica) for replica in sorted(found.whole)], output, VERIFY_COLUMNS)
     if output == "table":
         click.echo(f"\n{_sentence(found)}")
@@ -101,16 +104,18 @@ def scrub(node: str | None, wait: bool, broker: str | None, address: Reach, outp
     Damage that is found is repaired from peers at once. Exit code 1: something is damaged still.
     """
 
-    async def work() -> list[dict[str, Any]]:
+    async def work(told: Done) -> list[dict[str, Any]]:
         async with connected(address) as client:
             admin, name = client.admin(), await the_broker(client, broker)
             states = await admin.scrub(name, node, start=True)
             while wait and any(map(_is_busy, states)):
+                told(_percent(states))
                 await asyncio.sleep(POLL_SECONDS)
                 states = await admin.scrub(name, node, start=False)
             return states
 
-    states = asyncio.run(work())
+    with progress("percent of the logs read:", 100) as told:
+        states = asyncio.run(work(told))
     rows = states if output != "table" else [_scrub_row(state) for state in states]
     emit(rows, output, SCRUB_COLUMNS)
     sys.exit(DAMAGED if any(state["damaged"] for state in states) else 0)
@@ -119,6 +124,11 @@ def scrub(node: str | None, wait: bool, broker: str | None, address: Reach, outp
 def _is_busy(state: dict[str, Any]) -> bool:
     """A pass is under way, or damage is that may still be undone."""
     return bool(state["scrubbing"]) or len(state["damaged"]) > len(state["refused"])
+
+
+def _percent(states: Sequence[Mapping[str, Any]]) -> int:
+    """How far the pass of the slowest replica is; one that is not busy has read all."""
+    return min(int(100 * (one["pass_share"] if one["scrubbing"] else 1)) for one in states)
 
 
 def _scrub_row(state: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import os
 import shlex
 import socket
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from cluster.commands.errors import NOT_THERE, USAGE, CommandError
 from cluster.commands.local import any_port_option, fitted_members, nodes_option, root_option
 from cluster.commands.moments import EXAMPLES, moment
 from cluster.commands.output import emit, output_option
+from cluster.commands.progress import Done, progress
 from cluster.local import plan, profile
 from cluster.local.launcher import LocalCluster
 from cluster.local.log_sizes import settings_for
@@ -125,9 +127,15 @@ def _restored_node(
             USAGE,
         )
     _check_that_none_runs(raft, file)
-    done = restore(place, manifest, [raft], until, None, voters=[*raft.peers])
+    with _told(manifest, until) as told:
+        done = restore(place, manifest, [raft], until, None, voters=[*raft.peers], progress=told)
     leave_note([build_node(read_node(file, os.environ)).broker.root], place, manifest, done, until)
     return _restored_row(manifest, done, Path(raft.data_dir))
+
+
+def _told(manifest: Manifest, until: Until) -> AbstractContextManager[Done]:
+    last = manifest.mark if until.index is None else until.index
+    return progress(f"{manifest.log.group}: entry", last)
 
 
 def _check_that_none_runs(raft: RaftConfig, file: Path) -> None:
@@ -207,7 +215,9 @@ def _restored(
             for member in cluster.profile.of_kind(BROKER)
             if member.group == name
         ]
-        done = restore(place, manifest, [one.raft for one in made], until, at_ms)
+        rafts = [one.raft for one in made]
+        with _told(manifest, until) as told:
+            done = restore(place, manifest, rafts, until, at_ms, progress=told)
         leave_note([one.broker.root for one in made], place, manifest, done, until)
         rows.append(_restored_row(manifest, done, root))
     profile.save(root, replace(cluster.profile, formatted=True))

@@ -13,7 +13,7 @@ Every node of the new cluster gets the same bytes: the import is a function of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 from cluster.core.internal_topics import StateChange, encode_change
@@ -33,6 +33,7 @@ from dledger.log.node_storage import NodeStorage
 _UNIT_BYTES = 4 << 20  # of entries appended at once
 _HOST = bytes(4) + (0).to_bytes(4, "big")  # 0.0.0.0:0: these entries came from no client
 FIRST_TERM = Term(1)
+Progress = Callable[[int], None]
 
 
 def import_into(
@@ -43,8 +44,11 @@ def import_into(
     *,
     now_ms: int,
     files: FileSystem = OS_FILES,
+    progress: Progress = lambda _: None,
 ) -> int:
     """Format `raft.data_dir` and fill its log; returns the number of entries.
+
+    `progress` is called with the number of entries that were written, after each few of them.
 
     Raises MoveRefused when a record does not fit the node's files, StoreLayoutError when the folder
     is in use, OSError.
@@ -54,7 +58,7 @@ def import_into(
     storage = open_new(raft, identity, files)
     failed = True
     try:
-        writer = _Writer(storage, keeps=source.keeps_addresses)
+        writer = _Writer(storage, progress, keeps=source.keeps_addresses)
         for term, record in chain(
             _records(source, identity, writer), _state(changes, survey, now_ms)
         ):
@@ -138,8 +142,8 @@ def _state(
 class _Writer:
     """Appends in units of one term, syncs now and then."""
 
-    def __init__(self, storage: NodeStorage, *, keeps: bool) -> None:
-        self._log, self.keeps = storage.log, keeps
+    def __init__(self, storage: NodeStorage, progress: Progress, *, keeps: bool) -> None:
+        self._log, self._progress, self.keeps = storage.log, progress, keeps
         self._unit: list[bytearray] = []
         self._term = FIRST_TERM
         self._size = self._unsynced = 0
@@ -157,6 +161,7 @@ class _Writer:
         self._entries += len(self._unit)
         self._unsynced += self._size
         self._unit, self._size = [], 0
+        self._progress(self._entries)
         if self._unsynced > SYNC_BYTES:
             self._sync()
 

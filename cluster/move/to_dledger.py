@@ -14,7 +14,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cluster.move.exported_state import write_configs
-from cluster.move.into_log import import_into
+from cluster.move.into_log import Progress, import_into
 from cluster.move.source import Source, Survey, refuse_used
 from commitlog.errors import StoreUsageError
 from commitlog.files.system import OS_FILES, FileSystem
@@ -29,7 +29,13 @@ BODY_SIZE_MAX_OF_03 = 4 << 20  # DLedger 0.3's cap for one entry (docs/spec/raft
 
 
 def export_dledger(
-    source: Source, survey: Survey, out: Path, node_id: str, *, files: FileSystem = OS_FILES
+    source: Source,
+    survey: Survey,
+    out: Path,
+    node_id: str,
+    *,
+    files: FileSystem = OS_FILES,
+    progress: Progress = lambda _: None,
 ) -> int:
     """Write a DLedger-mode store root into the empty folder `out`; returns the entries.
 
@@ -51,7 +57,7 @@ def export_dledger(
         index_file_size=INDEX_FILE_SIZE,
     )
     # Written by our own storage, so Java gets a whole log: every slot, zeros where nothing is.
-    entries = import_into(source, survey, (), raft, now_ms=0, files=files)
+    entries = import_into(source, survey, (), raft, now_ms=0, files=files, progress=progress)
     _remove_ours(folder, files)
     write_configs(source, survey, out, files)
     _derive(out, files)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from cluster.move.errors import MoveRefused
 from cluster.move.exported_state import write_configs
+from cluster.move.into_log import Progress
 from cluster.move.relocate import Relocation
 from cluster.move.source import INTERNAL_TOPICS, Source, Survey, refuse_used
 from commitlog.config import StoreConfig
@@ -34,6 +35,7 @@ def export_plain(
     config: StoreConfig | None = None,
     *,
     files: FileSystem = OS_FILES,
+    progress: Progress = lambda _: None,
 ) -> int:
     """Write a plain store into the empty folder `out`; returns the number of messages.
 
@@ -49,14 +51,20 @@ def export_plain(
     layout = StoreLayout(out)
     files.make_dirs(layout.staging)
     write_abort(files, layout, os.getpid())
-    count = _write_log(source, layout, config, files)
+    count = _write_log(source, layout, config, files, progress)
     with MessageStore(out, config, files=files, threads=False):
         pass  # recovers the log, derives queues and index, and closes cleanly
     write_configs(source, survey, out, files)
     return count
 
 
-def _write_log(source: Source, layout: StoreLayout, config: StoreConfig, files: FileSystem) -> int:
+def _write_log(
+    source: Source,
+    layout: StoreLayout,
+    config: StoreConfig,
+    files: FileSystem,
+    progress: Progress,
+) -> int:
     relocation = Relocation()
     log = SegmentLog(files, layout.commit_log, config.commit_log_file_size, staging=layout.staging)
     end = unsynced = count = 0
@@ -74,6 +82,7 @@ def _write_log(source: Source, layout: StoreLayout, config: StoreConfig, files: 
             end += size
             unsynced += size
             count += 1
+            progress(count)
             if unsynced > _SYNC_BYTES:
                 log.capture().run()
                 unsynced = 0
