@@ -34,8 +34,9 @@ trap take_back EXIT
 trap 'exit 130' HUP INT TERM
 mkdir -p "$root/ns" "$root/n0" "$root/n1" "$root/n2"
 python -c 'import secrets; print(secrets.token_hex(32))' >"$root/ns/cluster.secret"
+# These containers talk to each other on one machine. Nodes on several: docs/tls.md.
 dledger node init "$root/n0/node.toml" --secret-file "$root/ns/cluster.secret" \
-    --name-server ns:9876 --listen 0.0.0.0 --member n0=n0 --member n1=n1 --member n2=n2
+    --no-tls --name-server ns:9876 --listen 0.0.0.0 --member n0=n0 --member n1=n1 --member n2=n2
 for name in n1 n2; do
     dledger node init "$root/$name/node.toml" --like "$root/n0/node.toml" --name "$name" \
         --listen 0.0.0.0

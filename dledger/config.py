@@ -202,6 +202,13 @@ class RaftConfig:
         self._validate_relations()
         self.core().validate()
 
+    def plain_peers(self) -> list[str]:
+        """Other nodes beyond this machine to which this one speaks without TLS."""
+        if self.tls_mode != TlsMode.DISABLED.value:
+            return []
+        others = (name for name in self.peers if name != self.node_id)
+        return [name for name in others if not is_loopback(self.peers[name][0])]
+
     def _validate_addresses(self) -> None:
         host, port = self.listen_address()
         advertised = self.peers[self.node_id][0]
@@ -211,7 +218,7 @@ class RaftConfig:
                 "give its own there, and listen on the wildcard with listen"
             )
         enforced = self.tls_mode == TlsMode.ENFORCING.value
-        if not _is_loopback(host) and self.secret is None and not enforced:
+        if not is_loopback(host) and self.secret is None and not enforced:
             raise ValueError(
                 f"listening on {host}:{port}, beyond this machine, needs secret or enforced TLS: "
                 "without it every program that reaches the port may write the log"
@@ -283,5 +290,6 @@ def _is_ip(host: str) -> bool:
     return True
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Does the host lead nowhere but to this machine? A name other than localhost may not."""
     return host == "localhost" or (_is_ip(host) and ipaddress.ip_address(host).is_loopback)

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from cluster.commands.errors import USAGE, CommandError
 from cluster.commands.local import setting_pairs
 
 if TYPE_CHECKING:
     from cluster.local.new_node import NewNode, Shared
 
+_DISABLED = "disabled"
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -44,8 +46,13 @@ class NewNodeOptions:
             values["broker.name_servers"] = list(self.name_server)
         return found.with_settings({**values, **setting_pairs(self.settings)})
 
-    def new(self, file: Path, name: str | None, members: tuple[str, ...]) -> NewNode:
-        """The first node of a new group, or one like it. Raises SettingsError, CommandError."""
+    def new(
+        self, file: Path, name: str | None, members: tuple[str, ...], *, no_tls: bool = False
+    ) -> NewNode:
+        """The first node of a new group, or one like it. Raises SettingsError, CommandError.
+
+        Members beyond this machine get TLS, or `no_tls` says that they need none.
+        """
         from cluster.local import new_node
         from cluster.settings.settings import SettingsError
 
@@ -61,12 +68,50 @@ class NewNodeOptions:
         if not shared.members:
             shared = shared.with_member(name or "n0", new_node.read_place("127.0.0.1"))
         chosen = name or next(iter(shared.members))
+        if no_tls:
+            shared = self._without_tls(shared)
+        elif self.like is None and self.certificates is None and (plain := shared.plain_peers()):
+            raise CommandError(
+                f"{', '.join(plain)}: beyond this machine, and without TLS the network there can "
+                "read every message; make certificates with dledger tls init FOLDER --node "
+                "NAME=HOST for each, and give --certificates FOLDER (--no-tls does without)",
+                USAGE,
+            )
         return self.node(file, chosen, shared.with_default(new_node.fresh_names()))
 
+    def _without_tls(self, shared: Shared) -> Shared:
+        if self.certificates is not None:
+            raise CommandError("--no-tls and --certificates exclude each other; give one", USAGE)
+        mode = shared.get("raft", "tls_mode") or _DISABLED
+        if mode != _DISABLED:
+            raise CommandError(
+                f"the group's raft.tls_mode is {mode}, so a node without TLS reaches none of it; "
+                "give --certificates instead of --no-tls",
+                USAGE,
+            )
+        return shared.with_settings({"raft.tls_mode": _DISABLED})
+
+    def _check_own_certificate(self, name: str, shared: Shared) -> None:
+        """A certificate names one node, and serves no other than the one in --like."""
+        from cluster.settings.node import build_node, read_node
+
+        given = setting_pairs(self.settings)
+        mode = shared.get("raft", "tls_mode") or _DISABLED
+        if self.like is None or mode == _DISABLED or "raft.tls_certificate" in given:
+            return
+        if build_node(read_node(self.like, {})).raft.node_id != name:
+            raise CommandError(
+                f"the certificate in {self.like} is of its node and no other; give --certificates "
+                f"FOLDER, which has that of {name}",
+                USAGE,
+            )
+
     def node(self, file: Path, name: str, shared: Shared) -> NewNode:
-        """The node `name` of a group."""
+        """The node `name` of a group. Raises CommandError where it has no certificate it needs."""
         from cluster.local import new_node
 
+        if self.certificates is None:
+            self._check_own_certificate(name, shared)
         if self.certificates is not None:
             from cluster.security.certificates import node_settings
 

@@ -50,6 +50,9 @@ def node() -> None:
 @click.option(
     "--no-format", is_flag=True, help="Only write FILE: it goes to another machine, see format."
 )
+@click.option(
+    "--no-tls", is_flag=True, help="Nodes beyond this machine without TLS: others can read it all."
+)
 @output_option
 def init(
     file: Path,
@@ -57,20 +60,23 @@ def init(
     member: tuple[str, ...],
     options: NewNodeOptions,
     no_format: bool,
+    no_tls: bool,
     output: str,
 ) -> None:
     """Write FILE for a node of a new cluster, with fresh secrets, and make its folder.
 
-    For the other nodes of the same cluster say --like FILE of the first.
+    For the other nodes of the same cluster say --like FILE of the first. Members beyond this
+    machine encrypt what they send each other: --certificates FOLDER, as dledger tls init makes it.
     """
     from cluster.local import new_node
 
     formatted = None if no_format else new_node.format_first
-    made = new_node.make(file, options.new(file, name, member), formatted)
+    made = new_node.make(file, options.new(file, name, member, no_tls=no_tls), formatted)
     others = [name for name in made.raft.peers if name != made.raft.node_id]
     said = [f"wrote {file}" + ("" if no_format else f" and formatted {made.raft.data_dir}")]
     if others:
-        said.append(f"the others' files: dledger node init --like {file} --name {others[0]} …")
+        own = f" --certificates {options.certificates}" if options.certificates else ""
+        said.append(f"the others' files: dledger node init --like {file} --name {others[0]}{own} …")
     first = "dledger node format, once, then " if no_format else ""
     said.append(f"start it with: {first}dledger node run {file}")
     row = _made_row(made, formatted=not no_format) | {"file": str(file), "others": others}

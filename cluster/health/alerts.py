@@ -11,6 +11,8 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from dledger.config import is_loopback
+
 CRITICAL, WARNING = "critical", "warning"
 CLOCK_SECONDS_MAX = 5.0
 """A clock that is further off from those of most nodes is an alert."""
@@ -62,11 +64,31 @@ def alerts(replicas: Sequence[Row], members: Mapping[str, Row]) -> Iterator[dict
                 f"{group} has no leader as soon as one more node fails",
                 "bring the missing nodes back (dledger member list says which)",
             )
+        yield from _of_the_way_between(group, members.get(group, {}))
         heard = heard_by_leader(members.get(group, {}))
         usual = usual_clock(replicas)
         for row in _of(group, replicas):
             yield from _of_replica(row, leader, is_heard=str(row["node"]) in heard)
             yield from _of_clock(row, usual)
+
+
+def _of_the_way_between(group: str, members: Row) -> Iterator[dict[str, str]]:
+    """A group of nodes beyond one machine without TLS, by the settings of its leader."""
+    told = members.get("shared")
+    if told is None or "raft.tls_mode" in told["settings"]:
+        return
+    addresses = [str(row.get("address") or "") for row in members.get("members", ())]
+    hosts = [address.rpartition(":")[0].strip("[]") for address in addresses if address]
+    if len(hosts) > 1 and not all(map(is_loopback, hosts)):
+        yield alert(
+            WARNING,
+            "plain-peers",
+            group,
+            f"the nodes of {group} send each other the log without TLS, so the network between "
+            "them can read it",
+            "give them certificates (dledger tls init), then raft.tls_mode=permissive on each, "
+            "then enforcing on each",
+        )
 
 
 def _of(group: str, replicas: Iterable[Row]) -> list[Row]:

@@ -97,6 +97,13 @@ class Shared:
         """The value of a setting; None if it is not set."""
         return self.settings.get(section, {}).get(key)
 
+    def plain_peers(self) -> list[str]:
+        """Members beyond this machine, of several that no setting of TLS was given for."""
+        if self.get("raft", "tls_mode") is not None or len(self.members) < 2:
+            return []
+        hosts = {name: place.peer.rpartition(":")[0] for name, place in self.members.items()}
+        return [name for name, host in hosts.items() if not is_loopback(host.strip("[]"))]
+
     def with_settings(self, values: Mapping[str, object]) -> Shared:
         """The same with "section.key" → value over it."""
         merged = {section: dict(found) for section, found in self.settings.items()}

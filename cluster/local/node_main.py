@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -24,7 +25,13 @@ from cluster.settings.node import NodeSettings, build_node, read_node
 from dledger.config import RaftConfig
 from dledger.durable.identity import FILE_NAME
 
+_log = logging.getLogger(__name__)
 MakeNode = Callable[[BrokerConfig, RaftConfig], BrokerNode]
+
+PLAIN_PEERS = (
+    "%s and %s send each other the log without TLS, so the network between them can read it; give "
+    "the nodes certificates (dledger tls init), then raft.tls_mode=permissive, then enforcing"
+)
 
 
 class ReplicaService:
@@ -44,6 +51,8 @@ class ReplicaService:
 
     async def start(self) -> None:
         """Broker first: aiohttp takes a while to import, and elections need not wait for it."""
+        if plain := self._settings.raft.plain_peers():
+            _log.warning(PLAIN_PEERS, self._settings.raft.node_id, ", ".join(plain))
         await self.node.start()
         try:
             await self._admin.start()

@@ -150,6 +150,12 @@ def node_settings(folder: Path, node: str) -> dict[str, str]:
             f"{folder} has no certificate of {node}; make it: dledger tls init {folder} --node "
             f"{node}=HOST"
         )
+    for path in (_key_file(folder, node), _certificate(folder, AUTHORITY)):
+        if not path.exists():
+            raise CertificateError(
+                f"{folder} has {pem.name} and not {path.name}; copy it there from the folder of "
+                "dledger tls init"
+            )
     key = str(_key_file(folder, node).resolve())
     return {
         "raft.tls_mode": "enforcing",

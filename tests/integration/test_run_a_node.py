@@ -46,6 +46,8 @@ def check_options(words: list[str]) -> None:
 def test_the_commands_do_as_the_page_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("cluster.secret").write_text("51de" * 16)
+    (first, later) = lines("tls", "init")
+    done(*first)
     for words in lines("node", "init"):
         done(*words)
     made = {name: build_node(read_node(Path(name, "node.toml"), {})) for name in ("n0", "n1", "n2")}
@@ -53,12 +55,15 @@ def test_the_commands_do_as_the_page_says(tmp_path: Path, monkeypatch: pytest.Mo
         assert node.raft.node_id == name
         assert node.raft.secret == node.broker.cluster_secret == "51de" * 16
         assert node.raft.peers == made["n0"].raft.peers
+        assert (node.raft.tls_mode, node.raft.plain_peers()) == ("enforcing", [])
+        assert node.raft.tls_certificate == str(tmp_path / "tls" / f"{name}.pem")
         assert node.raft.cluster_id == made["n0"].raft.cluster_id
         assert {**node.broker.peers, name: node.broker.advertised} == {
             f"n{n}": f"10.0.0.1{n}:10911" for n in range(3)
         }
         assert node.broker.name_servers == ("10.0.0.20:9876",)
         assert node.admin.listen == ("127.0.0.1", 8080)
+    done(*later)
     for verb in ("run", "status", "join", "replace"):
         (words,) = lines("node", verb)
         check_options(words)

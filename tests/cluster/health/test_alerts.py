@@ -99,6 +99,26 @@ def test_program_at_a_port_of_a_node_that_is_not_reached_is_named(free_address: 
     assert with_programs([down], {"n2": f"{free_address}:10911"}) == [down]
 
 
+@pytest.mark.parametrize(
+    ("addresses", "settings", "is_told"),
+    [
+        (("10.0.0.1:20911", "10.0.0.2:20911"), {}, True),
+        (("127.0.0.1:20911", "n1.example:20911"), {}, True),
+        (("[::1]:1", "[fd00::1]:1"), {}, True),
+        (("10.0.0.1:20911", "10.0.0.2:20911"), {"raft.tls_mode": "enforcing"}, False),
+        (("127.0.0.1:20911", "127.0.0.2:20911"), {}, False),
+        (("[::1]:1", "localhost:2"), {}, False),
+        (("10.0.0.1:20911", ""), {}, False),
+    ],
+)
+def test_nodes_that_others_can_read_are_a_warning(
+    addresses: tuple[str, ...], settings: dict[str, str], *, is_told: bool
+) -> None:
+    rows = [{"node": f"n{n}", "address": address} for n, address in enumerate(addresses)]
+    members = {"broker-a": {**WELL["broker-a"], "members": rows, "shared": {"settings": settings}}}
+    assert found(three(), members) == [(WARNING, "plain-peers", "broker-a")] * is_told
+
+
 def clocks(*ahead: float, doubt: float = 0.01) -> list[dict[str, str]]:
     rows = [
         {
