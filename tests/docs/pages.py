@@ -17,7 +17,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 #: `sh`: a script of somebody's own, whose commands are parsed; `ini`: another program's settings.
-#: Those of "Run a node" are run by tests/integration/test_run_a_node.py.
+#: Those of "Run a node" are run by tests/integration/test_run_a_node.py,
+#: and on machines of their own by tests/deploy/test_three_machines.py.
 LANGUAGES = frozenset({"python", "text", "console", "sh", "ini", "promql"})
 _FENCE = re.compile(
     r"^( *)(```+|~~~+) *([^`\s]*)[^`\n]*\n(.*?)^\1\2 *$\n?", re.MULTILINE | re.DOTALL
