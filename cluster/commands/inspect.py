@@ -25,12 +25,25 @@ from dledger.errors import LogDamaged
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def inspect(arguments: tuple[str, ...]) -> None:
-    """Read a stopped node's files, or a RocketMQ store."""
-    sys.exit(main(list(arguments), node_check=node_findings))
+    """Read a stopped node's files, those of a Host, or a RocketMQ store."""
+    sys.exit(main(list(arguments), node_check=node_findings, groups=groups_in))
+
+
+def groups_in(files: FileSystem, folder: Path) -> list[Path]:
+    """Folders of the groups of a Host's folder, by name; of a node's and of a store's root none."""
+    from dledger.durable import identity
+
+    if not files.is_dir(folder) or files.exists(folder / identity.FILE_NAME):
+        return []
+    names = [
+        name for name in files.list(folder) if files.exists(folder / name / identity.FILE_NAME)
+    ]
+    is_root = all(name.startswith("dledger-") for name in names)
+    return [] if is_root else [folder / name for name in sorted(names)]
 
 
 def node_findings(files: FileSystem, folder: Path, last_index: int) -> Iterator[Finding]:
-    """The faults in the small files of a node, and in the state where its log begins."""
+    """The faults in a node's small files and in its states, where its log begins and later."""
     from dledger.durable.small_files import flaws
     from dledger.log import log_start
     from dledger.snapshots.snapshot_files import FOLDER, SnapshotFolder
@@ -39,8 +52,14 @@ def node_findings(files: FileSystem, folder: Path, last_index: int) -> Iterator[
         yield Finding(str(flaw.path), -1, flaw.reason, flaw.damage)
     try:
         start = log_start.read(files, folder)
-        if start is not None and files.is_dir(folder / FOLDER):
-            SnapshotFolder(files, folder).prove(start)
+        if files.is_dir(folder / FOLDER):
+            states = SnapshotFolder(files, folder)
+            for path in states.damaged(None if start is None else start.position):
+                yield Finding(
+                    str(path), -1, "this state is damaged; a start takes an older one and the log"
+                )
+            if start is not None:
+                states.prove(start)
     except StoreDamaged as error:
         yield Finding(error.path, error.position, error.reason)
     except LogDamaged as error:

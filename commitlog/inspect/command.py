@@ -52,7 +52,12 @@ def arguments_of() -> argparse.ArgumentParser:
         "Never writes into it. Of a node that runs it says so: figures are of the moment.",
         epilog="Exit code 0: whole; 1: damaged, where and what on stderr; 2: usage.",
     )
-    parser.add_argument("dir", metavar="DIR", type=Path, help="store root or dledger-<id> folder")
+    parser.add_argument(
+        "dir",
+        metavar="DIR",
+        type=Path,
+        help="store root, dledger-<id> folder, folder of an embedded node or of a Host",
+    )
     parser.add_argument(
         "-o",
         "--output",
@@ -126,6 +131,7 @@ class Summary:
 
 
 NodeCheck = Callable[[FileSystem, Path, int], Iterable[Finding]]
+Groups = Callable[[FileSystem, Path], Sequence[Path]]
 
 
 def main(
@@ -133,11 +139,13 @@ def main(
     *,
     files: FileSystem = OS_FILES,
     node_check: NodeCheck | None = None,
+    groups: Groups | None = None,
 ) -> int:
     """Run the command; returns the exit code.
 
     `node_check(files, dledger-<id> folder, last index)` looks at what this package knows nothing
-    of: the small files of a node.
+    of: the small files of a node. `groups(files, DIR)`: folders of the groups that DIR holds side
+    by side; each is read by itself, and named by its folder.
     """
     try:
         options = arguments_of().parse_args(argv)
@@ -145,7 +153,19 @@ def main(
         return USAGE if error.code else WHOLE
     accel.load()
     try:
-        return _inspect(options, files, node_check)
+        found = () if groups is None else groups(files, options.dir)
+        if not found:
+            return _inspect(options, files, node_check)
+        if options.rebuild is not None:
+            raise StoreUsageError(
+                f"{options.dir} holds {len(found)} groups; give --rebuild the folder of one of them"
+            )
+        return max(
+            _inspect(
+                argparse.Namespace(**vars(options) | {"dir": one}), files, node_check, one.name
+            )
+            for one in found
+        )
     except (StoreUsageError, OSError) as error:
         if isinstance(error, BrokenPipeError):
             # The reader of our output has gone; so have we.
@@ -156,7 +176,13 @@ def main(
         return USAGE
 
 
-def _inspect(options: argparse.Namespace, files: FileSystem, node_check: NodeCheck | None) -> int:
+def _inspect(
+    options: argparse.Namespace,
+    files: FileSystem,
+    node_check: NodeCheck | None,
+    folder: str | None = None,
+) -> int:
+    named = {} if folder is None else {"folder": folder}
     with StoreReader(options.dir, files=files) as reader:
         _warn_if_open(reader)
         sizes = derived_sizes(
@@ -173,7 +199,7 @@ def _inspect(options: argparse.Namespace, files: FileSystem, node_check: NodeChe
         for item in reader.items():
             summary.add(item)
             if options.output == "jsonl":
-                print(json.dumps(item_fields(item), ensure_ascii=False))
+                print(json.dumps(named | item_fields(item), ensure_ascii=False))
             if compare is not None:
                 compare.add(item)
             if slots is not None and item.header is not None:
@@ -196,8 +222,11 @@ def _inspect(options: argparse.Namespace, files: FileSystem, node_check: NodeChe
     damaged = any(finding.damage for finding in findings)
     if options.output == "json":
         found = [finding._asdict() for finding in findings]
-        print(json.dumps(summary.as_object() | {"damaged": damaged, "findings": found}))
+        whole = {"damaged": damaged, "findings": found}
+        print(json.dumps(named | summary.as_object() | whole))
     elif options.output == "text":
+        for name in named.values():
+            print(f"{'folder':16}{name}")
         print(summary.as_text())
         print("whole" if not damaged else "DAMAGED, see stderr")
     sys.stdout.flush()

@@ -154,6 +154,24 @@ class SnapshotFolder:
                 self._proven[start.position] = snapshot
         return snapshot
 
+    def damaged(self, but: int | None = None) -> list[Path]:
+        """States without both their checksums, that of position `but` left out; reads all of each.
+
+        A state that goes meanwhile, as a newer one takes its place, is none.
+        """
+        names = [_name(position) for position in self.positions() if position != but]
+        found = []
+        for path in (self._folder / name for name in (*names, _RECENT)):
+            try:
+                with closing(self._files.open(path, writable=False)) as file:
+                    head = file.pread(_DATA_AT, 0)
+                    snapshot = _whole(head, file.size)
+                    if snapshot is None or not _is_right(file, head, snapshot):
+                        found.append(path)
+            except FileNotFoundError:
+                continue
+        return found
+
     def part(self, start: LogStart, offset: int, size_max: int) -> Part:
         """At most `size_max` bytes of a state from `offset` on. Raises StoreDamaged.
 

@@ -8,21 +8,25 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 import pytest_asyncio
 from click.testing import CliRunner
 
-from cluster.commands.inspect import node_findings
+from cluster.commands.inspect import groups_in, node_findings
 from cluster.commands.repair import verify
 from cluster.commands.status import status
+from commitlog.files.system import OS_FILES
 from commitlog.inspect import main
 from dledger import RaftConfig, ReplicatedLog
 from dledger.core.types import Index, NodeId, Term
 from dledger.durable.identity import Identity
+from dledger.log.log_start import LogStart
 from dledger.log.node_storage import format_node, open_node
 from dledger.objects.counter import ReplicatedCounter
 from dledger.objects.kv import KeyValueStore
+from dledger.snapshots.snapshot_files import SnapshotFolder
 from tests.dledger.machine.group import MachineGroup
 from tests.dledger.machine.hosts import Hosts
 from tests.dledger.machine.test_saving import FILE, Lines, write
@@ -86,6 +90,36 @@ async def test_a_group_of_objects_is_whole_by_its_files(
     for row in rows:
         assert main([row["folder"]], node_check=node_findings) == 0, capsys.readouterr().err
     assert "messages        " in capsys.readouterr().out
+
+
+def inspected(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, list[str], str]:
+    capsys.readouterr()
+    code = main(list(arguments), node_check=node_findings, groups=groups_in)
+    return code, *((told := capsys.readouterr()).out.splitlines(), told.err)  # type: ignore[return-value]
+
+
+async def test_inspect_goes_through_the_groups_of_a_host(
+    hosts: Hosts, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    await hosts.close()
+    folder = Path(hosts.configs["n1"].data_dir)
+    code, lines, errors = inspected(capsys, str(folder))
+    assert (code, lines.count("whole"), errors) == (0, 2, "")
+    assert [line.split()[1] for line in lines if line.startswith("folder ")] == ["keys", "orders"]
+    code, lines, _ = inspected(capsys, str(folder), "-o", "json")
+    rows = list(map(json.loads, lines))
+    assert [(row["folder"], row["damaged"]) for row in rows] == [("keys", False), ("orders", False)]
+    assert all(row["last_index"] >= 5 for row in rows)
+    _, lines, _ = inspected(capsys, str(folder), "-o", "jsonl")
+    assert {json.loads(line)["folder"] for line in lines} == {"keys", "orders"}
+    code, _, errors = inspected(capsys, str(folder), "--rebuild", str(tmp_path / "out"))
+    assert (code, "holds 2 groups; give --rebuild the folder of one" in errors) == (2, True)
+    (file,) = (folder / "keys" / "data").iterdir()  # the first of two: the last one's code is 0
+    data = bytearray(file.read_bytes())
+    data[data.index(b"DLRM", data.index(b"DLRM") + 1) + 30] ^= 1
+    file.write_bytes(data)
+    code, lines, errors = inspected(capsys, str(folder))
+    assert (code, lines.count("whole"), str(file.parent) in errors) == (1, 1, True)
 
 
 async def test_a_damaged_entry_is_told_with_its_index(hosts: Hosts) -> None:
@@ -153,6 +187,33 @@ async def test_a_state_that_rots_is_found_by_inspect(
     assert main([str(folder)], node_check=node_findings) == 1
     assert f"damaged: {state}" in capsys.readouterr().err
     assert rows_of(verify, folder)[0] == 1
+
+
+def test_a_root_with_the_folders_of_nodes_is_a_store_and_no_host(tmp_path: Path) -> None:
+    made = node_with(tmp_path, "dledger-n0", b"a")
+    assert groups_in(OS_FILES, tmp_path) == groups_in(OS_FILES, made) == []
+    assert groups_in(OS_FILES, tmp_path / "none") == []
+
+
+@pytest.mark.parametrize("name", ["later", "recent"])
+def test_a_later_state_that_rots_is_found_by_inspect(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The log begins at entry 0, so no state is one where it begins."""
+    folder = node_with(tmp_path, "n0", b"a")
+    states, place = SnapshotFolder(OS_FILES, folder), LogStart(Term(1), Index(2), 3, 4000, 4096)
+    states.save(place, [b"first", b"second"])
+    states.save_recent(place, b"newest")
+    assert inspected(capsys, str(folder)) == (0, ANY, "")
+    assert rows_of(verify, folder)[0] == 0
+    path = folder / "snapshots" / (f"{4096:020}" if name == "later" else name)
+    whole = path.read_bytes()
+    for harmed in (whole[:-1], whole[:20], whole[:-1] + b"?", b"?" + whole[1:]):
+        path.write_bytes(harmed)
+        code, _, errors = inspected(capsys, str(folder))
+        assert code == 1
+        assert errors.startswith(f"damaged: {path}: this state is damaged; a start takes an older")
+        assert rows_of(verify, folder)[0] == 1
 
 
 @pytest.mark.parametrize("command", [verify, status])
