@@ -1,4 +1,4 @@
-"""python -m chaos.testing OBJECT SEEDS [FILE]: seeds of a ready object; see README.md."""
+"""python -m chaos.testing OBJECT SEEDS|CASE [FILE]: seeds of a ready object; see README.md."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from pathlib import Path
 
 from chaos.testing.counting import code_of_objects, count, table_of
 from chaos.testing.objects import OBJECTS, ObjectPlan
-from chaos.testing.plugin import seeds_of
+from chaos.testing.plugin import a_case, seeds_of
+from chaos.testing.shrink import Case
+
+#: Begins the line that runs a seed, or less of it, again.
+AGAIN = "python -m chaos.testing"
 
 
 def main(arguments: list[str]) -> int:
@@ -15,8 +19,20 @@ def main(arguments: list[str]) -> int:
     if len(arguments) not in (2, 3) or arguments[0] not in OBJECTS:
         print(f"{__doc__}\nOBJECT: one of {', '.join(OBJECTS)}", file=sys.stderr)
         return 2
-    name, seeds = arguments[0], seeds_of(arguments[1])
+    name, words = arguments[0], arguments[1]
+    if "/" in words and not arguments[2:]:
+        return _show_case(name, a_case(words))
+    seeds = seeds_of(words)
     return _count(name, seeds, Path(arguments[2])) if arguments[2:] else _show(name, seeds)
+
+
+def _show_case(name: str, case: Case) -> int:
+    outcome = ObjectPlan(name, case.seed, case.seed + 1).run(case.seed, case)
+    if outcome.violation:
+        print(f"{name} seed {case.words()}: {outcome.violation}: {outcome.detail}")
+    else:
+        print(name, outcome.report)
+    return 1 if outcome.violation else 0
 
 
 def _show(name: str, seeds: range) -> int:
@@ -25,6 +41,8 @@ def _show(name: str, seeds: range) -> int:
         outcome = plan.run(seed)
         if outcome.violation:
             print(f"{name} seed {seed}: {outcome.violation}: {outcome.detail}", flush=True)
+            shrunk = plan.shrink(seed)
+            print(plan.again(seed) if shrunk is None else shrunk.text(f"{AGAIN} {name}"))
             return 1
         print(name, outcome.report, flush=True)
     return 0

@@ -72,6 +72,8 @@ class Pace:
     falls_silent: bool = False
 
 
+#: Of a run, where its caller says nothing else.
+NODES, CLIENTS = 3, 3
 #: As many faults as in 20 s of the usual pace, for a third of the processor time.
 DENSE = Pace(6.0, 0.3, 1.4, patience=0.8, pause=0.2, is_quick=True)
 #: Clients that pause, in groups that fall silent meanwhile.
@@ -304,7 +306,12 @@ def _options(random: Random, nodes: int, pace: Pace) -> swarm.SwarmOptions:
 
 
 def run_subject(
-    subject: Subject, seed: int, pace: Pace = DENSE, *, nodes: int = 3, clients: int = 3
+    subject: Subject,
+    seed: int,
+    pace: Pace = DENSE,
+    *,
+    nodes: int = NODES,
+    clients: int = CLIENTS,
 ) -> Report:
     """One seed of a machine under faults. Raises MachineViolation, with the seed in its text."""
     return SimulatedRun(subject, seed, pace, nodes=nodes, clients=clients).run()

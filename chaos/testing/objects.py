@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, NamedTuple
 
-from chaos.testing.cluster import MachineViolation, Report, run_subject
+from chaos.testing.cluster import CLIENTS, DENSE, NODES, MachineViolation, Report, run_subject
 from chaos.testing.models import CounterModel, DictModel, KeyValueModel, LockModel
+from chaos.testing.shrink import Case, Shrinking, Shrunk
 from chaos.testing.subject import Subject
 from dledger.errors import Compacted
 from dledger.objects.counter import CounterMachine
@@ -128,13 +129,22 @@ class ObjectPlan:
     first: int
     behind: int
 
-    def run(self, seed: int) -> Outcome:
-        """Run one of them."""
+    def run(self, seed: int, case: Case | None = None) -> Outcome:
+        """Run one of them, or less of it: `case`."""
         try:
+            if case is not None:
+                return Outcome("", "", self._shrinking(seed).play(case))
             return Outcome("", "", run_subject(OBJECTS[self.name], seed))
         except MachineViolation as violation:
             _, name, detail = str(violation).split(": ", 2)
             return Outcome(name, detail, None)
+
+    def shrink(self, seed: int) -> Shrunk | None:
+        """The least of a failing seed that was found to fail; None: the seed does not fail."""
+        return self._shrinking(seed).shrink()
+
+    def _shrinking(self, seed: int) -> Shrinking:
+        return Shrinking(OBJECTS[self.name], seed, DENSE, nodes=NODES, clients=CLIENTS)
 
     def again(self, seed: int) -> str:
         """The line that runs one of them again."""

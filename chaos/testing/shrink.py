@@ -93,8 +93,11 @@ class Shrunk:
     whole: int
     runs: int
 
-    def text(self) -> str:
-        """The parts of the run that are left, and how to run it again."""
+    def text(self, again: str = "--simulated-seeds") -> str:
+        """The parts of the run that are left, and how to run it again.
+
+        `again`: the words before those of the case.
+        """
         each = [f"  {one.at:6.2f} s  {one.kind} n{one.machine}" for one in self.faults]
         left = len(each)
         return "\n".join(
@@ -103,7 +106,7 @@ class Shrunk:
                 f"{self.case.seconds:g} s and {left} of {self.whole} faults:",
                 *(each or ["  none"]),
                 self.violation,
-                f"this case again: --simulated-seeds {self.case.words()}",
+                f"this case again: {again} {self.case.words()}",
             )
         )
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
+from chaos.testing.__main__ import main
 from chaos.testing.cluster import MachineViolation, Pace
+from chaos.testing.objects import OBJECTS
 from chaos.testing.shrink import Case, Shrinking, case_of
 from chaos.testing.subject import Subject
 from dledger import Entry
@@ -87,3 +90,29 @@ def test_words_name_a_case(case: Case) -> None:
 def test_other_words_are_none(words: str) -> None:
     with pytest.raises(ValueError, match=r"^\w|not enough|invalid"):
         case_of(words)
+
+
+def test_the_command_shrinks_a_failing_seed_and_runs_what_is_left_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["counter", "14..15"]) == 0, "the shipping object is right"
+    assert "shrunk" not in capsys.readouterr().out
+    monkeypatch.setitem(OBJECTS, "counter", replace(OBJECTS["counter"], make=Forgetful))
+    assert main(["counter", "0..40"]) == 1
+    *_, violation, shrunk, again = parts(capsys.readouterr().out)
+    kind = violation.split(": ")[1]
+    assert shrunk.startswith("shrunk in ")
+    begin, _, words = again.rpartition(" ")
+    assert begin == "this case again: python -m chaos.testing counter"
+    assert main(["counter", words]) == 1
+    told = capsys.readouterr().out
+    assert told.startswith(f"counter seed {words}: {kind}: ")
+    monkeypatch.undo()
+    assert main(["counter", words]) == 0, "the same faults, and the shipping object"
+    assert main(["counter", f"{words}/keep=none"]) == 0
+
+
+def parts(text: str) -> list[str]:
+    """Lines that are not one of the shrunk faults, nor the violation of the shrunk case."""
+    begins = ("counter seed", "shrunk in", "this case again")
+    return [line for line in text.splitlines() if line.startswith(begins)]
