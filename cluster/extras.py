@@ -9,7 +9,7 @@ of what the wheel holds needs more, and says so when that is missing:
     dledger[spark]    the pipeline
     dledger[otel]     spans of messages for OpenTelemetry
     dledger[backup]   backups in a store that speaks S3
-    dledger[fast]     nothing new: numpy, zlib-ng and uvloop do the same in less time
+    dledger[fast]     nothing new: numpy, orjson, zlib-ng and uvloop: the same in less time
     dledger[all]      all of these
 """
 

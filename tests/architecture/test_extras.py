@@ -95,6 +95,11 @@ def test_a_module_that_an_extra_brings_is_known(extra: str) -> None:
     assert _modules(extra) - {"uvloop", "zlib_ng"} <= set(EXTRA_OF)
 
 
+def test_an_embedder_gets_the_quick_json_of_machines_without_the_client() -> None:
+    assert "orjson" in _modules("fast")
+    assert not _modules("fast") & {"click", "rich"}
+
+
 def test_all_brings_every_extra() -> None:
     assert _modules("all") == {module for extra in EXTRAS for module in _modules(extra)}
 
