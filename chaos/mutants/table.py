@@ -13,6 +13,7 @@ from chaos.mutants.durability_rules import DURABILITY
 from chaos.mutants.election_rules import ELECTION
 from chaos.mutants.file_rules import FILES
 from chaos.mutants.generation_rules import GENERATIONS
+from chaos.mutants.kept_rules import KEPT
 from chaos.mutants.lease_rules import LEASES
 from chaos.mutants.machine_rules import MACHINES
 from chaos.mutants.membership_rules import MEMBERSHIP
@@ -37,6 +38,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *REPLICATION,
     *READS,
     *SPANS,
+    *KEPT,
     *LEASES,
     *QUIET,
     *DURABILITY,

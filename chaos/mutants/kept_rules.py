@@ -1,0 +1,82 @@
+"""Mutants of states between two files, and of machines with files of their own (R15)."""
+
+from __future__ import annotations
+
+from chaos.mutants.mutant import Mutant
+from chaos.mutants.patch import Patch
+
+_BY_TIME = "tests/dledger/machine/test_by_time.py::"
+_KEEPING = "tests/dledger/machine/test_keeping.py::"
+_FILES = "dledger.snapshots.snapshot_files"
+
+
+def _one(module: str, old: str, new: str) -> tuple[Patch, ...]:
+    return (Patch(module, old, new),)
+
+
+KEPT = (
+    Mutant(
+        "a-state-by-time-of-another-log-is-taken",
+        ("R15",),
+        _one(
+            _FILES,
+            " or part.snapshot != snapshot_of(start, [part.data]):\n"
+            "            raise _damaged(self._folder / _RECENT)\n",
+            ":\n            raise _damaged(self._folder / _RECENT)\n",
+        ),
+        tests=(_BY_TIME + "test_a_state_that_is_not_of_this_log_is_passed_over",),
+    ),
+    Mutant(
+        "a-state-by-time-of-a-machine-that-failed-is-saved",
+        ("R15",),
+        _one(
+            "dledger.machine.saving",
+            "if self._closed or not applier.is_whole or (",
+            "if self._closed or (",
+        ),
+        tests=(_BY_TIME + "test_a_machine_that_failed_half_way_has_its_state_not_saved",),
+    ),
+    Mutant(
+        "a-machine-keeps-what-its-log-has-not-on-disk",
+        ("R15",),
+        _one(
+            "dledger.machine.keeping",
+            "if not applier.is_whole or index > self._log.flushed:",
+            "if not applier.is_whole:",
+        ),
+        tests=(_KEEPING + "test_what_failed_half_way_or_is_not_flushed_is_not_kept",),
+    ),
+    Mutant(
+        "files-of-another-log-are-gone-on-with",
+        ("R15",),
+        _one(
+            "dledger.machine.keeping",
+            "if (start.term, start.chain_crc) == (Term(term), chain_crc):",
+            "if True:",
+        ),
+        tests=(_KEEPING + "test_files_of_another_log_stop_the_start",),
+    ),
+    Mutant(
+        "a-flipped-bit-of-a-progress-is-believed",
+        ("R15",),
+        _one(
+            "dledger.machine.keeping",
+            "if (magic, version, crc) == (_MAGIC, _VERSION, right):",
+            "if (magic, version) == (_MAGIC, _VERSION):",
+        ),
+        tests=(_KEEPING + "test_a_flipped_bit_of_the_progress_stops_the_start",),
+    ),
+    Mutant(
+        "a-later-state-that-rots-is-called-whole",
+        ("R15",),
+        _one(
+            _FILES,
+            "if snapshot is None or not _is_right(file, head, snapshot):",
+            "if snapshot is None:",
+        ),
+        tests=(
+            "tests/cluster/commands/test_folders.py::"
+            "test_a_later_state_that_rots_is_found_by_inspect",
+        ),
+    ),
+)
