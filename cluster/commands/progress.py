@@ -1,7 +1,7 @@
 """How far a command is that takes longer than two seconds, on stderr.
 
     a terminal   a bar, removed at the end
-    else         a line every two seconds
+    else         a line every two seconds; none where DLEDGER_PROGRESS is "no"
 
 A thread tells it, so work that cannot count shows its seconds, and the work itself does no more
 than name a number. stdout is never written to: what a command prints there, as with `-o json`, is
@@ -11,6 +11,7 @@ the same.
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import threading
 import time
@@ -35,6 +36,9 @@ def progress(what: str, last: int | None = None) -> Iterator[Done]:
         last: the number at which it is done; None when it is not known.
     """
     work = _Work(what, last)
+    if os.environ.get("DLEDGER_PROGRESS") == "no" and not sys.stderr.isatty():
+        yield work.note
+        return
     teller = threading.Thread(target=work.tell, name="progress", daemon=True)
     teller.start()
     try:

@@ -37,6 +37,8 @@ class Desk:
             "PYTHONPATH": str(ROOT),
             "LANG": "C.UTF-8",
             "COLUMNS": "100",
+            # A slow machine would add lines that no page shows.
+            "DLEDGER_PROGRESS": "no",
             **{name: value for name, value in os.environ.items() if name.startswith("COV")},
         }
 

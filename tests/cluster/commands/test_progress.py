@@ -52,6 +52,15 @@ def test_short_work_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         assert told.getvalue() == ""
 
 
+def test_the_lines_can_be_left_out(monkeypatch: pytest.MonkeyPatch, soon: None) -> None:
+    monkeypatch.setenv("DLEDGER_PROGRESS", "no")
+    told = stderr(monkeypatch, terminal=False)
+    with progress("n0: entry", 10) as done:
+        done(4)
+        assert all(each.name != "progress" for each in threading.enumerate())
+    assert told.getvalue() == ""
+
+
 def test_without_a_terminal_there_are_plain_lines(
     monkeypatch: pytest.MonkeyPatch, soon: None
 ) -> None:
