@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from chaos.mutants.mutant import Mutant
-from chaos.mutants.patch import Patch
+from chaos.mutants.patch import one_patch
 
 _BY_TIME = "tests/dledger/machine/test_by_time.py::"
 _KEEPING = "tests/dledger/machine/test_keeping.py::"
 _FILES = "dledger.snapshots.snapshot_files"
 
 
-def _one(module: str, old: str, new: str) -> tuple[Patch, ...]:
-    return (Patch(module, old, new),)
-
-
 KEPT = (
     Mutant(
         "a-state-by-time-of-another-log-is-taken",
         ("R15",),
-        _one(
+        one_patch(
             _FILES,
             " or part.snapshot != snapshot_of(start, [part.data]):\n"
             "            raise _damaged(self._folder / _RECENT)\n",
@@ -29,7 +25,7 @@ KEPT = (
     Mutant(
         "a-state-by-time-of-a-machine-that-failed-is-saved",
         ("R15",),
-        _one(
+        one_patch(
             "dledger.machine.saving",
             "if self._closed or not applier.is_whole or (",
             "if self._closed or (",
@@ -39,7 +35,7 @@ KEPT = (
     Mutant(
         "a-machine-keeps-what-its-log-has-not-on-disk",
         ("R15",),
-        _one(
+        one_patch(
             "dledger.machine.keeping",
             "if not applier.is_whole or index > self._log.flushed:",
             "if not applier.is_whole:",
@@ -49,7 +45,7 @@ KEPT = (
     Mutant(
         "files-of-another-log-are-gone-on-with",
         ("R15",),
-        _one(
+        one_patch(
             "dledger.machine.keeping",
             "if (start.term, start.chain_crc) == (Term(term), chain_crc):",
             "if True:",
@@ -59,7 +55,7 @@ KEPT = (
     Mutant(
         "a-flipped-bit-of-a-progress-is-believed",
         ("R15",),
-        _one(
+        one_patch(
             "dledger.machine.keeping",
             "if (magic, version, crc) == (_MAGIC, _VERSION, right):",
             "if (magic, version) == (_MAGIC, _VERSION):",
@@ -69,7 +65,7 @@ KEPT = (
     Mutant(
         "a-later-state-that-rots-is-called-whole",
         ("R15",),
-        _one(
+        one_patch(
             _FILES,
             "if snapshot is None or not _is_right(file, head, snapshot):",
             "if snapshot is None:",

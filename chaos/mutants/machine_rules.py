@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chaos.mutants.mutant import Mutant
-from chaos.mutants.patch import Patch
+from chaos.mutants.patch import one_patch
 
 _SESSIONS = "tests/dledger/machine/test_sessions.py::"
 _SIMULATED = "tests/chaos/testing/test_simulated.py::test_an_object_is_right_under_faults"
@@ -18,21 +18,17 @@ _KV_LEASES += "test_leases_after_a_restart_and_what_a_refusal_leaves"
 _OBJECTS = "tests/dledger/objects/test_objects.py::"
 
 
-def _one(module: str, old: str, new: str) -> tuple[Patch, ...]:
-    return (Patch(module, old, new),)
-
-
 MACHINES = (
     Mutant(
         "a-repeated-command-is-applied-again",
         ("R8",),
-        _one("dledger.machine.sessions", "if sequence in known.results:", "if False:"),
+        one_patch("dledger.machine.sessions", "if sequence in known.results:", "if False:"),
         tests=(_NODE + "test_what_is_repeated_is_applied_once",),
     ),
     Mutant(
         "a-run-of-commands-is-applied-again",
         ("R8",),
-        _one(
+        one_patch(
             "dledger.machine.sessions",
             "if not is_in_window or not known.results.keys().isdisjoint(sequences):",
             "if not is_in_window:",
@@ -42,7 +38,7 @@ MACHINES = (
     Mutant(
         "a-run-that-its-caller-has-forgotten-is-applied",
         ("R8",),
-        _one(
+        one_patch(
             "dledger.machine.sessions",
             "least <= sequences.start and sequences.stop <= least + WINDOW",
             "sequences.stop <= least + WINDOW",
@@ -52,7 +48,7 @@ MACHINES = (
     Mutant(
         "a-run-has-commands-of-another-session",
         ("R8",),
-        _one(
+        one_patch(
             "dledger.machine.entries",
             "times.count(time_ms) == sessions.count(session) == count",
             "times.count(time_ms) == count",
@@ -62,13 +58,13 @@ MACHINES = (
     Mutant(
         "a-command-is-sent-from-inside-an-event-of-the-log",
         ("R27",),
-        _one("dledger.machine.sending", " and not replica.in_event", ""),
+        one_patch("dledger.machine.sending", " and not replica.in_event", ""),
         tests=(_SENDING + "test_a_command_from_inside_an_event_of_the_log_waits_for_its_end",),
     ),
     Mutant(
         "a-forgotten-command-is-applied-late",
         ("R8",),
-        _one(
+        one_patch(
             "dledger.machine.sessions",
             "if not known.lowest <= sequence < known.lowest + WINDOW:",
             "if sequence >= known.lowest + WINDOW:",
@@ -78,7 +74,7 @@ MACHINES = (
     Mutant(
         "a-command-without-its-session-is-applied",
         ("R8",),
-        _one(
+        one_patch(
             "dledger.machine.sessions",
             "            return Verdict.NO_SESSION\n",
             "            return Verdict.APPLY\n",
@@ -88,7 +84,7 @@ MACHINES = (
     Mutant(
         "an-idle-session-stays-for-ever",
         ("R8",),
-        _one(
+        one_patch(
             "dledger.machine.sessions",
             "time_ms - oldest.used_ms > self._idle_ms_max",
             "False",
@@ -98,7 +94,7 @@ MACHINES = (
     Mutant(
         "room-for-results-is-made-where-a-batch-ends",
         ("R8",),
-        _one(
+        one_patch(
             "dledger.machine.applier",
             "            if index % SHRINK_EVERY == 0:\n                self._flush(leads)\n",
             "            if True:\n",
@@ -108,7 +104,7 @@ MACHINES = (
     Mutant(
         "a-result-that-was-given-up-is-applied-again",
         ("R8",),
-        _one(
+        one_patch(
             "dledger.machine.sessions",
             "                    session.results[sequence] = NOT_KEPT\n",
             "                    session.results.pop(sequence)\n                    return\n",
@@ -118,7 +114,7 @@ MACHINES = (
     Mutant(
         "a-leader-without-a-machine-is-silent",
         ("R8",),
-        _one(
+        one_patch(
             "dledger.runtime.transport",
             "self._listener.forwarded or self._no_machine",
             "self._listener.forwarded or (lambda *_: None)",
@@ -128,7 +124,7 @@ MACHINES = (
     Mutant(
         "a-node-whose-results-differ-goes-on",
         ("S10",),
-        _one(
+        one_patch(
             "dledger.machine.agreement", "            if most != own:\n", "            if False:\n"
         ),
         tests=(_AGREEMENT + "test_one_that_differs_stops_where_it_differs_first",),
@@ -136,19 +132,19 @@ MACHINES = (
     Mutant(
         "a-lock-is-granted-before-its-lease-is-over",
         ("R8",),
-        _one("dledger.objects.lock", "held.until_ms <= now", "held.until_ms <= now + 10"),
+        one_patch("dledger.objects.lock", "held.until_ms <= now", "held.until_ms <= now + 10"),
         tests=(_OBJECTS + "test_leases_end_by_the_logs_time",),
     ),
     Mutant(
         "the-next-holder-of-a-lock-gets-the-same-token",
         ("R8",),
-        _one("dledger.objects.lock", "entry.index if held is None else held.token", "1"),
+        one_patch("dledger.objects.lock", "entry.index if held is None else held.token", "1"),
         tests=(_OBJECTS + "test_a_lock_is_held_once_and_its_tokens_rise",),
     ),
     Mutant(
         "a-lease-is-forgotten-at-restore",
         ("R8",),
-        _one(
+        one_patch(
             "dledger.objects.kv_machine",
             "            self._leases[number] = _Lease(*lease)\n",
             "            self._leases[number] = _Lease(lease[0], 1 << 60)\n",
@@ -158,7 +154,7 @@ MACHINES = (
     Mutant(
         "keys-stay-when-their-lease-ends-after-a-restart",
         ("R8",),
-        _one(
+        one_patch(
             "dledger.objects.kv_machine",
             "                self._leased[item.lease].add(item.key)\n",
             "                pass\n",
@@ -168,7 +164,7 @@ MACHINES = (
     Mutant(
         "a-key-that-changed-hands-goes-with-its-old-lease",
         ("R8",),
-        _one(
+        one_patch(
             "dledger.objects.kv_machine",
             "            self._let_go(before)\n",
             "            pass\n",
@@ -178,12 +174,12 @@ MACHINES = (
     Mutant(
         "half-a-transaction-is-done-when-a-lease-has-ended",
         ("R8",),
-        _one(
+        one_patch(
             "dledger.objects.kv_machine",
             "arguments[2] and arguments[2] not in self._leases:",
             "arguments[2] not in (0, *self._leases, *range(9)):",
         )
-        + _one(
+        + one_patch(
             "dledger.objects.kv_machine",
             "        if lease:\n            self._leased[lease].add(key)\n",
             "        if lease:\n            self._leased.setdefault(lease, set()).add(key)\n",
@@ -193,7 +189,7 @@ MACHINES = (
     Mutant(
         "history-is-whole-again-after-a-restart",
         ("R8",),
-        _one(
+        one_patch(
             "dledger.objects.kv_machine",
             "        self.revision, self.compacted, items, leases, history = of_json(state)\n",
             "        self.revision, _, items, leases, history = of_json(state)\n",
@@ -203,13 +199,15 @@ MACHINES = (
     Mutant(
         "an-absent-key-has-the-value-that-is-expected",
         ("R8",),
-        _one("dledger.objects.kv_machine", 'return relation == "!="', 'return relation == "="'),
+        one_patch(
+            "dledger.objects.kv_machine", 'return relation == "!="', 'return relation == "="'
+        ),
         tests=(_KV_LEASES,),
     ),
     Mutant(
         "the-logs-time-is-lost-with-a-restored-state",
         ("R8",),
-        _one(
+        one_patch(
             "dledger.machine.applier",
             "        self.applied, self._time_ms, self.is_whole = applied, time_ms, True\n",
             "        self.applied, self.is_whole = applied, True\n",
@@ -222,7 +220,7 @@ MACHINES = (
     Mutant(
         "sessions-are-lost-with-a-restored-state",
         ("R8",),
-        _one(
+        one_patch(
             "dledger.machine.applier",
             "            self.sessions.load(data[_STATE.size : _STATE.size + size])\n",
             "",
@@ -232,7 +230,7 @@ MACHINES = (
     Mutant(
         "the-number-of-a-late-command-is-not-held-back",
         ("R8",),
-        _one(
+        one_patch(
             "dledger.machine.outstanding",
             "        return min([otherwise, *(late.sequence for late in self.waiting())])\n",
             "        return otherwise\n",
@@ -242,7 +240,7 @@ MACHINES = (
     Mutant(
         "a-late-command-outlives-a-session-that-a-state-has-lost",
         ("R8",),
-        _one(
+        one_patch(
             "dledger.machine.proposer",
             "            elif gone and late.one.maybe:\n",
             "            elif False:\n",

@@ -22,6 +22,11 @@ class Patch(NamedTuple):
     new: str
 
 
+def one_patch(module: str, old: str, new: str) -> tuple[Patch, ...]:
+    """The patches of a mutant that has one."""
+    return (Patch(module, old, new),)
+
+
 class PatchDoesNotFit(Exception):
     """The source has changed: the table must be brought up to date."""
 

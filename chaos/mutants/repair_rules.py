@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from chaos.mutants.mutant import Mutant
-from chaos.mutants.patch import Patch
+from chaos.mutants.patch import Patch, one_patch
 
 _TESTS = "tests/dledger/repair/test_repair.py::"
 _START = "tests/dledger/repair/test_damage_at_start.py::"
 _SCRUBBER = "dledger.repair.scrubber"
 
 
-def _one(module: str, old: str, new: str) -> tuple[Patch, ...]:
-    return (Patch(module, old, new),)
-
-
 REPAIR = (
     Mutant(
         "a-damaged-node-stands",
         ("R2",),
-        _one("dledger.core.membership", "state.damaged >= 0 or not may", "not may"),
+        one_patch("dledger.core.membership", "state.damaged >= 0 or not may", "not may"),
         tests=(_TESTS + "test_a_damaged_node_votes_by_the_end_of_its_log_and_does_not_stand",),
     ),
     Mutant(
@@ -76,13 +72,15 @@ REPAIR = (
     Mutant(
         "a-start-tells-nobody-of-damage",
         ("R2",),
-        _one("dledger.replica.replica", "            self.repair.began()\n", "            pass\n"),
+        one_patch(
+            "dledger.replica.replica", "            self.repair.began()\n", "            pass\n"
+        ),
         tests=(_TESTS + "test_damage_that_a_start_finds_is_told_to_the_rules_first",),
     ),
     Mutant(
         "damage-opens-a-log-that-nobody-mends",
         ("D8", "R1"),
-        _one(
+        one_patch(
             "dledger.log.recovery",
             "        known = marked_end(data, slots, mark) if options.repairable else None\n",
             "        known = marked_end(data, slots, mark)\n",
@@ -95,7 +93,7 @@ REPAIR = (
     Mutant(
         "damage-is-applied-over",
         ("R2", "D7"),
-        _one(
+        one_patch(
             "dledger.replica.apply_pace",
             "        if repair is not None and last > applied:\n",
             "        if False:\n",
@@ -105,7 +103,7 @@ REPAIR = (
     Mutant(
         "a-turn-of-a-replay-reads-the-rest-of-the-log",
         ("D7",),
-        _one(
+        one_patch(
             "dledger.replica.apply_pace",
             "whole = repair.whole_through(Index(applied + 1), last)",
             "whole = min(last, repair.whole_through(Index(applied + 1), commit))",
@@ -118,7 +116,7 @@ REPAIR = (
     Mutant(
         "other-entries-are-put-back",
         ("S2", "R19"),
-        _one(
+        one_patch(
             _SCRUBBER,
             "        if source.runs != runs_between(at.runs, first, source.last):\n",
             "        if False:\n",
@@ -128,7 +126,7 @@ REPAIR = (
     Mutant(
         "what-is-not-on-disk-is-put-back",
         ("D6",),
-        _one(
+        one_patch(
             _SCRUBBER,
             "        if not first <= source.last <= at.flushed.index:\n",
             "        if False:\n",
@@ -138,7 +136,7 @@ REPAIR = (
     Mutant(
         "what-is-truncated-is-written-over",
         ("D6", "R11"),
-        _one(
+        one_patch(
             "dledger.log.file_log",
             "            files.work.cut_after(index)\n",
             "            pass\n",
@@ -148,7 +146,7 @@ REPAIR = (
     Mutant(
         "only-what-is-committed-is-mended",
         ("R2",),
-        _one(
+        one_patch(
             "dledger.repair.repair",
             "            task = self._scrubber.begin_restore(source)\n",
             "            if source.last > self._settled():\n"
@@ -163,7 +161,7 @@ REPAIR = (
     Mutant(
         "a-first-record-without-a-slot-ends-the-start",
         ("D8",),
-        _one(
+        one_patch(
             "dledger.log.recovery",
             "        if not options.repairable or data.start != begin:\n",
             "        if not options.repairable or slots.read(cold.first) is None:\n",
@@ -173,19 +171,21 @@ REPAIR = (
     Mutant(
         "what-is-put-back-is-not-synced",
         ("D7", "R2"),
-        _one(_SCRUBBER, "            file.datasync()\n", ""),
+        one_patch(_SCRUBBER, "            file.datasync()\n", ""),
         tests=(_TESTS + "test_what_was_put_back_survives_a_power_cut",),
     ),
     Mutant(
         "slots-are-not-made-again",
         ("D7",),
-        _one(_SCRUBBER, "        if scrub.slots_differ and scrub.packed:\n", "        if False:\n"),
+        one_patch(
+            _SCRUBBER, "        if scrub.slots_differ and scrub.packed:\n", "        if False:\n"
+        ),
         tests=(_TESTS + "test_a_whole_index_file_of_zeros_is_made_again_by_the_scrubber",),
     ),
     Mutant(
         "mended-slots-wait-for-a-sync-of-others",
         ("D7",),
-        _one(
+        one_patch(
             "dledger.log.log_flush",
             "        self._files.slots.write(first, slots)\n        self._slots_repaired = True\n",
             "        self._files.slots.write(first, slots)\n",
@@ -195,7 +195,7 @@ REPAIR = (
     Mutant(
         "refused-before-all-were-asked",
         ("R2",),
-        _one(
+        one_patch(
             "dledger.repair.repair",
             "        if self._tried.issuperset(peers):\n",
             "        if True:\n",
@@ -207,7 +207,7 @@ REPAIR = (
     Mutant(
         "an-answer-nobody-asked-for-is-taken",
         ("S10",),
-        _one(
+        one_patch(
             "dledger.repair.repair",
             "            if (message.request_id, message.sender) == (request_id, peer):\n",
             "            if True:\n",
@@ -217,7 +217,7 @@ REPAIR = (
     Mutant(
         "a-header-is-believed-without-its-chain",
         ("D8", "S2"),
-        _one(
+        one_patch(
             "dledger.log.damage",
             "            if way.tail.chain_crc == header.chain_crc:\n",
             "            if True:\n",
@@ -227,7 +227,7 @@ REPAIR = (
     Mutant(
         "a-record-without-a-slot-takes-those-behind-it-along",
         ("D8",),
-        _one(
+        one_patch(
             "dledger.log.damage",
             "    proven = _proven(data, before, mark, options)\n",
             "    proven = None\n",
@@ -237,7 +237,7 @@ REPAIR = (
     Mutant(
         "the-term-of-a-damaged-entry-is-guessed",
         ("S2", "D8"),
-        _one(
+        one_patch(
             "dledger.log.cold",
             "            if before != (highest if behind is None else behind.epoch):\n",
             "            if False:\n",
@@ -247,13 +247,13 @@ REPAIR = (
     Mutant(
         "files-that-are-gone-are-made-again-in-silence",
         ("R2", "D8"),
-        _one("dledger.log.recovery", "    if gone:\n", "    if False:\n"),
+        one_patch("dledger.log.recovery", "    if gone:\n", "    if False:\n"),
         tests=(_START + "test_data_files_that_are_gone_come_back_from_peers[(1,)-cleanly]",),
     ),
     Mutant(
         "an-end-that-nobody-knows-is-made-up",
         ("D8",),
-        _one(
+        one_patch(
             "dledger.log.gone",
             "        if start in gone and (slot is None or slot.position != position):\n",
             "        if False:\n",
@@ -266,7 +266,7 @@ REPAIR = (
     Mutant(
         "a-restart-forgets-which-files-were-gone",
         ("R2", "D8"),
-        _one(
+        one_patch(
             "dledger.log.gone",
             "        note.write(sorted({*gone, *known}))\n",
             "        pass\n",
@@ -276,7 +276,7 @@ REPAIR = (
     Mutant(
         "damage-ends-the-start-of-what-derives-from-the-log",
         ("D8",),
-        _one(
+        one_patch(
             "cluster.broker.kernel.apply.log_beginning",
             "        except StoreDamaged:\n            return None\n",
             "        except KeyError:\n            return None\n",
@@ -290,7 +290,9 @@ REPAIR = (
     Mutant(
         "a-node-alone-makes-files-again",
         ("D8",),
-        _one("dledger.log.recovery", "    if options.refilled:\n", "    if options.repairable:\n"),
+        one_patch(
+            "dledger.log.recovery", "    if options.refilled:\n", "    if options.repairable:\n"
+        ),
         tests=(_START + "test_a_node_alone_does_not_make_files_again",),
     ),
 )

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from chaos.mutants.mutant import Mutant
-from chaos.mutants.patch import Patch
+from chaos.mutants.patch import Patch, one_patch
 
 _CORE = "tests/dledger/core/test_snapshots.py::"
 _PROGRESS = "tests/dledger/core/test_progress.py::"
@@ -18,15 +18,11 @@ _LOG = "tests/dledger/log/test_log_prefix.py::"
 _BROKER = "tests/cluster/broker/test_retention.py::"
 
 
-def _one(module: str, old: str, new: str) -> tuple[Patch, ...]:
-    return (Patch(module, old, new),)
-
-
 SNAPSHOTS = (
     Mutant(
         "files-go-without-a-state",
         ("R15",),
-        _one(
+        one_patch(
             "dledger.snapshots.prefix",
             "        self.folder.prove(start)\n        task",
             "        task",
@@ -36,7 +32,7 @@ SNAPSHOTS = (
     Mutant(
         "files-go-before-they-are-decided",
         ("R15",),
-        _one(
+        one_patch(
             "dledger.snapshots.prefix",
             "        if start.index > commit:\n            return None\n",
             "",
@@ -46,7 +42,7 @@ SNAPSHOTS = (
     Mutant(
         "files-go-before-the-flush-mark-has-passed",
         ("R1", "R15"),
-        _one(
+        one_patch(
             "dledger.log.log_prefix",
             "if min(self._flush.mark.index, self._flush.mark_file.older.index) <= start.index:",
             "if False:",
@@ -56,7 +52,7 @@ SNAPSHOTS = (
     Mutant(
         "files-go-when-one-slot-of-the-mark-has-passed",
         ("R15",),
-        _one(
+        one_patch(
             "dledger.log.log_prefix",
             "min(self._flush.mark.index, self._flush.mark_file.older.index)",
             "self._flush.mark.index",
@@ -66,7 +62,7 @@ SNAPSHOTS = (
     Mutant(
         "files-go-before-the-new-beginning-is-written",
         ("R15",),
-        _one(
+        one_patch(
             "dledger.log.log_prefix",
             "            log_start.write(self._files, self._folder, self.start, staging=staging)\n",
             "            drop_files(self._files, self._folder, self.start, self._options)\n"
@@ -80,7 +76,7 @@ SNAPSHOTS = (
     Mutant(
         "a-new-log-begins-among-the-old-files",
         ("L4",),
-        _one(
+        one_patch(
             "dledger.log.log_prefix",
             "self._restart(replace(start, emptied=True))",
             "self._restart(start)",
@@ -106,7 +102,7 @@ SNAPSHOTS = (
     Mutant(
         "a-state-for-damage-takes-good-data-along",
         ("L4", "S2"),
-        _one(
+        one_patch(
             "dledger.core.snapshots",
             "    elif state.log.term_at(anchor.index) == anchor.term:\n",
             "    elif False:\n",
@@ -116,7 +112,7 @@ SNAPSHOTS = (
     Mutant(
         "a-state-that-is-being-deleted-is-sent",
         ("L4",),
-        _one("dledger.snapshots.prefix", " or start.position < self._going:\n", ":\n"),
+        one_patch("dledger.snapshots.prefix", " or start.position < self._going:\n", ":\n"),
         tests=(
             "tests/dledger/snapshots/test_snapshots.py::test_a_state_that_is_just_being_deleted_is_not_sent",
         ),
@@ -124,13 +120,13 @@ SNAPSHOTS = (
     Mutant(
         "a-state-for-damage-is-not-asked-for",
         ("L4",),
-        _one("dledger.repair.repair", "            self._ask_for_state()\n", ""),
+        one_patch("dledger.repair.repair", "            self._ask_for_state()\n", ""),
         tests=(_NEED + "test_a_replica_that_applies_nothing_behind_its_damage_is_given_a_state",),
     ),
     Mutant(
         "a-state-for-damage-goes-to-the-log-alone",
         ("R15",),
-        _one(
+        one_patch(
             "dledger.snapshots.prefix", "        if start.index > applied:\n", "        if False:\n"
         ),
         tests=(_NEED + "test_a_replica_that_applies_nothing_behind_its_damage_is_given_a_state",),
@@ -138,7 +134,7 @@ SNAPSHOTS = (
     Mutant(
         "a-leader-in-need-of-a-state-stays",
         ("L4",),
-        _one(
+        one_patch(
             "dledger.core.snapshots",
             "        transfer.hand_to(state, event.holder)\n",
             "        pass\n",
@@ -148,19 +144,21 @@ SNAPSHOTS = (
     Mutant(
         "entries-are-applied-to-a-state-that-is-lost",
         ("R15",),
-        _one("dledger.repair.repair", " if self.lacking < 0 else Index(first - 1)\n", "\n"),
+        one_patch("dledger.repair.repair", " if self.lacking < 0 else Index(first - 1)\n", "\n"),
         tests=(_NEED + "test_a_replica_whose_state_is_lost_starts_without_and_is_sent_it",),
     ),
     Mutant(
         "a-lost-state-is-not-asked-for",
         ("L4",),
-        _one("dledger.repair.repair", "            self._need_state(self.lacking, None)\n", ""),
+        one_patch(
+            "dledger.repair.repair", "            self._need_state(self.lacking, None)\n", ""
+        ),
         tests=(_NEED + "test_a_replica_whose_state_is_lost_starts_without_and_is_sent_it",),
     ),
     Mutant(
         "a-leader-whose-state-is-lost-stays",
         ("L4",),
-        _one(
+        one_patch(
             "dledger.core.transfer",
             "    if to is None:\n        resign(state)\n    elif",
             "    if to is not None and",
@@ -170,7 +168,7 @@ SNAPSHOTS = (
     Mutant(
         "a-node-alone-starts-without-its-state",
         ("R15",),
-        _one(
+        one_patch(
             "cluster.broker.kernel.apply.log_beginning",
             "            if not self._is_sent:\n",
             "            if False:\n",
@@ -180,14 +178,16 @@ SNAPSHOTS = (
     Mutant(
         "files-go-before-they-are-applied",
         ("R15",),
-        _one("dledger.replica.replica", "min(self.node.commit, self.applied)", "self.node.commit"),
+        one_patch(
+            "dledger.replica.replica", "min(self.node.commit, self.applied)", "self.node.commit"
+        ),
         tests=(_NEED + "test_what_is_not_applied_is_not_deleted",),
         rows=("30",),
     ),
     Mutant(
         "a-state-that-found-no-room-is-lost",
         ("R15",),
-        _one(
+        one_patch(
             "cluster.broker.kernel.apply.log_beginning",
             "        taken = tuple(self._taken)\n",
             "        taken, self._taken = tuple(self._taken), []\n",
@@ -200,19 +200,21 @@ SNAPSHOTS = (
     Mutant(
         "a-rotten-snapshot-is-taken",
         ("D7",),
-        _one("dledger.snapshots.snapshot_files", "right = crc == wanted.crc", "right = True"),
+        one_patch("dledger.snapshots.snapshot_files", "right = crc == wanted.crc", "right = True"),
         tests=(_REPLICA + "test_rot_on_the_way_is_found_and_the_snapshot_begun_again",),
     ),
     Mutant(
         "a-state-that-was-not-right-is-sent-again-unread",
         ("D7",),
-        _one("dledger.snapshots.prefix", "            self.folder.doubt(start.position)\n", ""),
+        one_patch(
+            "dledger.snapshots.prefix", "            self.folder.doubt(start.position)\n", ""
+        ),
         tests=(_FILES + "test_a_state_that_a_peer_asks_for_anew_is_read_before_it_is_sent_again",),
     ),
     Mutant(
         "a-state-is-held-proven-when-it-is-saved-anew",
         ("D7",),
-        _one(
+        one_patch(
             "dledger.snapshots.snapshot_files",
             "        self._proven.pop(start.position, None)\n        self._write(",
             "        self._write(",
@@ -224,7 +226,7 @@ SNAPSHOTS = (
     Mutant(
         "a-killed-receiver-begins-again",
         ("L4",),
-        _one(
+        one_patch(
             "dledger.snapshots.snapshot_files",
             "part[:2] == (wanted, behind)",
             "part[:2] == (wanted, -1)",
@@ -237,7 +239,7 @@ SNAPSHOTS = (
     Mutant(
         "a-start-keeps-nothing-behind-the-flush-mark",
         ("L4",),
-        _one(
+        one_patch(
             "dledger.log.recovery",
             "    for piece in _valid_pieces(state, options):\n",
             "    for piece in list[Piece]():\n",
@@ -247,7 +249,7 @@ SNAPSHOTS = (
     Mutant(
         "who-catches-up-takes-the-whole-window-under-load",
         ("L4",),
-        _one(
+        one_patch(
             "dledger.core.progress",
             "        self.pace = max(PACE_MIN, GAIN * written / seconds) if written else None\n",
             "        self.pace = None\n",
@@ -257,7 +259,7 @@ SNAPSHOTS = (
     Mutant(
         "the-group-goes-with-the-entries-that-made-it",
         ("R20",),
-        _one(
+        one_patch(
             "dledger.core.snapshots",
             "    state.initial = configuration_at(state, event.anchor.index)\n",
             "",
@@ -267,7 +269,7 @@ SNAPSHOTS = (
     Mutant(
         "retention-forgets-who-waits",
         ("R16",),
-        _one(
+        one_patch(
             "cluster.broker.admin.retention",
             "self._spare_followers(self._spare_deferred(self._expired()))",
             "self._spare_followers(self._expired())",
@@ -277,7 +279,7 @@ SNAPSHOTS = (
     Mutant(
         "a-live-follower-is-not-waited-for",
         ("L4",),
-        _one(
+        one_patch(
             "cluster.broker.admin.retention",
             "if missing is None or missing >= position:",
             "if True:",
@@ -287,7 +289,7 @@ SNAPSHOTS = (
     Mutant(
         "queues-begin-at-0-behind-a-snapshot",
         ("R15", "R18"),
-        _one(
+        one_patch(
             "cluster.broker.kernel.apply.log_beginning",
             "                queue.begin_at(end)\n",
             "                pass\n",

@@ -10,9 +10,6 @@ from chaos.testing.objects import OBJECTS, ObjectPlan
 from chaos.testing.plugin import a_case, seeds_of
 from chaos.testing.shrink import Case
 
-#: Begins the line that runs a seed, or less of it, again.
-AGAIN = "python -m chaos.testing"
-
 
 def main(arguments: list[str]) -> int:
     """Run them; 1 when one is wrong, 2 for unknown words."""
@@ -42,7 +39,7 @@ def _show(name: str, seeds: range) -> int:
         if outcome.violation:
             print(f"{name} seed {seed}: {outcome.violation}: {outcome.detail}", flush=True)
             shrunk = plan.shrink(seed)
-            print(plan.again(seed) if shrunk is None else shrunk.text(f"{AGAIN} {name}"))
+            print(plan.again(seed) if shrunk is None else shrunk.text(plan.command))
             return 1
         print(name, outcome.report, flush=True)
     return 0

@@ -146,9 +146,14 @@ class ObjectPlan:
     def _shrinking(self, seed: int) -> Shrinking:
         return Shrinking(OBJECTS[self.name], seed, DENSE, nodes=NODES, clients=CLIENTS)
 
+    @property
+    def command(self) -> str:
+        """The command that runs seeds of this object, or a case, given behind it."""
+        return f"python -m chaos.testing {self.name}"
+
     def again(self, seed: int) -> str:
         """The line that runs one of them again."""
-        return f"python -m chaos.testing {self.name} {seed}..{seed + 1}"
+        return f"{self.command} {seed}..{seed + 1}"
 
 
 if __name__ == "__main__":
