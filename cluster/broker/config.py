@@ -13,7 +13,7 @@ from pathlib import Path
 from cluster.limits.disk import DISK_FULL_RATIO
 from commitlog.delay_levels import DEFAULT_LEVELS, parse_delay_levels
 from commitlog.errors import StoreConfigError
-from dledger.config import TlsMode
+from dledger.config import TlsMode, is_loopback
 from dledger.membership.proof import secret_error
 from dledger.producers.durability import Durability, durability_of
 
@@ -303,7 +303,7 @@ class BrokerConfig:
     def _validate_reach(self) -> None:
         """A port beyond this machine needs a proof of peers, and an address to tell clients."""
         where = f"listen_host {self.listen_host}"
-        if not _is_loopback(self.listen_host) and self.cluster_secret is None:
+        if not is_loopback(self.listen_host) and self.cluster_secret is None:
             raise ValueError(
                 f"{where} is beyond this machine and cluster_secret is not set: whoever reaches "
                 "the port may speak for a peer; set the same secret on every node"
@@ -352,13 +352,6 @@ class BrokerConfig:
             host, _, port = address.rpartition(":")
             if not host or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
                 raise ValueError(f"{name} is {address!r}, which is no address; write host:port")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False  # a name: wherever it leads
 
 
 def _is_wildcard(host: str) -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster.commands.errors import NOT_THERE, CommandError
-from cluster.commands.inspect import node_findings
+from cluster.commands.inspect import node_findings, nodes_below
 from commitlog.files.held_locks import is_locked
 from commitlog.files.system import OS_FILES
 from commitlog.inspect.command import LOCK_NAME
@@ -56,7 +56,7 @@ def nodes_in(folders: Iterable[Path]) -> list[Path]:
         if (folder / identity.FILE_NAME).exists():
             found.append(folder)
             continue
-        below = sorted(path.parent for path in folder.glob(f"*/{identity.FILE_NAME}"))
+        below = nodes_below(OS_FILES, folder)
         if not below:
             raise CommandError(
                 f"{folder} is no folder of a node, nor does it hold any; give the data_dir of an "

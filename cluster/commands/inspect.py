@@ -33,13 +33,21 @@ def groups_in(files: FileSystem, folder: Path) -> list[Path]:
     """Folders of the groups of a Host's folder, by name; of a node's and of a store's root none."""
     from dledger.durable import identity
 
-    if not files.is_dir(folder) or files.exists(folder / identity.FILE_NAME):
+    if files.exists(folder / identity.FILE_NAME):
         return []
-    names = [
-        name for name in files.list(folder) if files.exists(folder / name / identity.FILE_NAME)
-    ]
-    is_root = all(name.startswith("dledger-") for name in names)
-    return [] if is_root else [folder / name for name in sorted(names)]
+    nodes = nodes_below(files, folder)
+    is_root = all(node.name.startswith("dledger-") for node in nodes)
+    return [] if is_root else nodes
+
+
+def nodes_below(files: FileSystem, folder: Path) -> list[Path]:
+    """Folders of nodes directly below a folder, by name; none where there is no such folder."""
+    from dledger.durable import identity
+
+    if not files.is_dir(folder):
+        return []
+    below = (folder / name for name in sorted(files.list(folder)))
+    return [path for path in below if files.exists(path / identity.FILE_NAME)]
 
 
 def node_findings(files: FileSystem, folder: Path, last_index: int) -> Iterator[Finding]:

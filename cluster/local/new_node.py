@@ -20,10 +20,10 @@ from cluster.broker.node import BrokerNode
 from cluster.local.node_files import SHARED_SECRETS, check_sections, fresh_secrets, settings_text
 from cluster.local.plan import ADMIN_PORT, CLIENT_PORT, PEER_PORT, RELAY_STEP, RELAYS_FROM
 from cluster.local.private_files import write_private
-from cluster.nameserver.listen import is_loopback
 from cluster.settings.node import SECTIONS, NodeSettings, build_node, read_node
 from cluster.settings.settings import SettingsError
 from commitlog.files.system import OS_FILES
+from dledger.config import is_loopback
 from dledger.durable import identity
 
 DEFAULT_ADMIN = f"127.0.0.1:{ADMIN_PORT}"

@@ -14,11 +14,11 @@ from collections.abc import Awaitable, Callable
 
 from cluster.core.access.needs import ACCOUNT, ADMIN
 from cluster.errors import Unauthorized
-from cluster.nameserver.listen import is_loopback
 from cluster.nameserver.used_seals import UsedSeals
 from cluster.protocol.frames import Frame
 from cluster.protocol.node_proof import PROOF, NewestProofs, is_proven
 from cluster.security.access_file import Access, require
+from dledger.config import is_loopback
 
 
 class Rule(enum.Enum):

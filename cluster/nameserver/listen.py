@@ -6,9 +6,8 @@ server does not check who registers. So an address beyond this machine has to be
 
 from __future__ import annotations
 
-import ipaddress
-
 from commitlog.advice import Advised
+from dledger.config import is_loopback
 
 PORT_MAX = 65_535
 
@@ -36,11 +35,3 @@ def check_reach(host: str, *, open_to_network: bool) -> None:
         "brokers are; listen on a loopback address, or say --open-to-network where a firewall "
         "lets only your own machines in"
     )
-
-
-def is_loopback(host: str) -> bool:
-    """Does the host lead nowhere but to this machine? A name other than localhost may not."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cluster.broker.config import BrokerConfig
-from cluster.nameserver.listen import is_loopback
 from cluster.settings.settings import Settings, SettingsError
 from cluster.settings.sources import read
-from dledger.config import Address, RaftConfig
+from dledger.config import Address, RaftConfig, is_loopback
 from dledger.membership.proof import secret_error
 
 # Headers, topic and properties of a record around its body (docs/spec/store.md 1.5).
