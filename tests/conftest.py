@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING
 import hypothesis
 import pytest
 import pytest_timeout
-from xdist.scheduler import LoadScopeScheduling
 
 from cluster.local import launcher, plan, processes, stories
 from cluster.local.launcher import LocalCluster
 from dledger.runtime.loop import loop_factory
 from tests import command_line
-from tests.suite_order import in_order, scope_of
+from tests.scheduling import ScopeScheduling
+from tests.suite_order import in_order
 from tests.virtual_loop import SteadyLoop, VirtualLoop
 from tests.waiting import RAFT_TIMINGS, limit
 
@@ -89,14 +89,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=long)
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _Scheduling | None:
-    """Workers take what `scope_of` says as a whole."""
-    return _Scheduling(config, log) if config.getvalue("dist") == "loadscope" else None
-
-
-class _Scheduling(LoadScopeScheduling):
-    def _split_scope(self, nodeid: str) -> str:
-        return scope_of(nodeid)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ScopeScheduling | None:
+    """Workers take whole files (scheduling.py)."""
+    return ScopeScheduling(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
 @pytest.fixture
