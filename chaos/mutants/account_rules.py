@@ -17,7 +17,7 @@ ACCOUNTS = (
         ("R29",),
         (
             Patch(
-                "cluster.broker.admin.accounts.changes",
+                "cluster.broker.access.accounts.changes",
                 "        self._on_its_way = change\n",
                 "",
             ),
@@ -164,7 +164,7 @@ ACCOUNTS = (
         ("R28",),
         (
             Patch(
-                "cluster.broker.admin.accounts.changes",
+                "cluster.broker.access.accounts.changes",
                 "        mark = self._mark(level_of_accounts(rows))\n",
                 "        mark = self._mark(level_of_accounts(rows))\n"
                 "        if mark is not None:\n"
@@ -178,7 +178,7 @@ ACCOUNTS = (
         ("R29",),
         (
             Patch(
-                "cluster.broker.admin.accounts.changes",
+                "cluster.broker.access.accounts.changes",
                 "        return logged_row(row)\n",
                 "        return dict(row)\n",
             ),

@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from cluster.broker.access import AccessControl
 from cluster.broker.admin import Admin
 from cluster.broker.admin.housekeeping import Housekeeping
 from cluster.broker.admin.ports import AdminPorts
+from cluster.broker.clients.notices import Notices
+from cluster.broker.clients.notified_groups import NotifiedGroups
 from cluster.broker.config import BrokerConfig
 from cluster.broker.consume.lock_keeper import Locks
 from cluster.broker.consume.long_poll import LongPolls
-from cluster.broker.consume.notices import Notices
 from cluster.broker.consume.pull import PullPath
 from cluster.broker.consume.topic_routes import TopicRoutes
 from cluster.broker.kernel.apply.derived import DerivedStore
@@ -34,7 +36,6 @@ from cluster.broker.kernel.write.offset_keeper import OffsetKeeper
 from cluster.broker.kernel.write.replica_log import ReplicaLog
 from cluster.broker.kernel.write.state_writer import StateWriter
 from cluster.broker.living import LivingFollowers
-from cluster.broker.notified_groups import NotifiedGroups
 from cluster.broker.pop.service import PopService
 from cluster.broker.produce.send import SendPath
 from cluster.broker.registration import Registrar
@@ -85,6 +86,7 @@ class BrokerComponents:
     topic_routes: TopicRoutes
     pop: PopService
     admin: Admin
+    control: AccessControl
 
     @property
     def started_ms(self) -> int:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from cluster.broker.clients import Clients
 from cluster.broker.config import BrokerConfig
 from cluster.broker.consume import Consume
 from cluster.broker.consume.long_poll import SuspendedPull
@@ -56,6 +57,7 @@ class Reactions:
         server: ClientServer,
         registrar: Registrar,
         leadership: Leadership,
+        clients: Clients,
         produce: Produce,
         consume: Consume,
         pop: Pop,
@@ -69,6 +71,7 @@ class Reactions:
         self._registrar, self._leadership = registrar, leadership
         self._sends, self._consume, self._pop = produce.sends, consume, pop.service
         self._access, self._leader_address = access, leader_address
+        self._notices = clients.notices
         self._told: tuple[str | None, int] = (None, -1)
         self._connect()
 
@@ -114,7 +117,7 @@ class Reactions:
         self._registrar.announce()
         self._tell_own_clients()
         if before[0] is not None:
-            self._consume.notices.leader_changed(lambda: self._registrar.is_known(now[1]))
+            self._notices.leader_changed(lambda: self._registrar.is_known(now[1]))
 
     def _accounts_changed(self) -> None:
         """Pulls and pops that wait end, so that they get no message by the rights of before."""

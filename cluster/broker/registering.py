@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from cluster.broker.admin import Admin
+from cluster.broker.clients.notified_groups import NotifiedGroups
 from cluster.broker.consume import Consume
 from cluster.broker.kernel.environment import BrokerEnvironment
 from cluster.broker.kernel.events.leadership import Leadership
 from cluster.broker.kernel.net.server import ClientServer
 from cluster.broker.kernel.write.replica_log import ReplicaLog
 from cluster.broker.living import LivingFollowers
-from cluster.broker.notified_groups import NotifiedGroups
 from cluster.broker.registration import Registrar
 from cluster.core.apply import AppliedState
 from cluster.core.groups import ClientRegistry

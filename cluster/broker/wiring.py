@@ -9,7 +9,9 @@ from __future__ import annotations
 import functools
 import os
 
+from cluster.broker.access import AccessControl
 from cluster.broker.admin import Admin
+from cluster.broker.clients import Clients
 from cluster.broker.components import BrokerComponents
 from cluster.broker.config import BrokerConfig
 from cluster.broker.consume import Consume
@@ -17,6 +19,7 @@ from cluster.broker.delay import Delay
 from cluster.broker.kernel.apply.derived import DerivedStore
 from cluster.broker.kernel.apply.leader_tables import LeaderTables
 from cluster.broker.kernel.environment import BrokerEnvironment
+from cluster.broker.kernel.events.leader_address import LeaderAddress
 from cluster.broker.kernel.events.leadership import Leadership
 from cluster.broker.kernel.events.leadership_parts import LeadershipParts
 from cluster.broker.kernel.net.client_calls import ClientCalls
@@ -128,6 +131,9 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
     )
 
     # -- features ----------------------------------------------------------------------------------
+    clients = Clients(
+        environment, state, writer, offsets, reader, registry, calls, filters, leadership
+    )
     consume = Consume(
         environment,
         log,
@@ -140,7 +146,6 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
         subscriptions,
         reads,
         registry,
-        filters,
         leadership,
         parts,
         access,
@@ -211,11 +216,15 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
         route=router.request_again,
     )
 
+    control = AccessControl(
+        environment, log, state, writer, derived, reader, leadership, parts, access
+    )
+
     # -- the client port, administration, name servers ---------------------------------------------
     def connection_left(connection: ClientConnection) -> None:
         links.client_closed(connection)
-        consume.notices.client_closed(connection)
-        consume.clients_left(registry.channel_closed(connection))
+        clients.notices.client_closed(connection)
+        clients.left(registry.channel_closed(connection))
 
     server = ClientServer(live, router, owned, left=connection_left, guarded=lambda: access.is_on)
     admin = Admin(
@@ -238,12 +247,13 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
         leader_address=leader_address,
         to_error=router.to_error,
         close_idle=server.close_idle,
-        clients_left=consume.clients_left,
+        clients_left=clients.left,
+        keep_entries=control.keeping.begin,
     )
-    router.add_hot_paths(produce.sends, consume.pulls, consume.notices)
-    for feature in (consume, delay, transactions, produce, pop, admin):
-        router.add(admin.audit.audited(feature.handlers))
-    router.denied.append(admin.audit.denied)
+    router.add_hot_paths(produce.sends, consume.pulls, clients.notices)
+    for feature in (clients, consume, delay, transactions, produce, pop, control, admin):
+        router.add(control.audit.audited(feature.handlers))
+    router.denied.append(control.audit.denied)
     living, notified, registrar = registering(
         environment, log, state, registry, leadership, consume, admin, server
     )
@@ -260,6 +270,7 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
         server,
         registrar,
         leadership,
+        clients,
         produce,
         consume,
         pop,
@@ -308,11 +319,12 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
         transactions=transactions.outcomes,
         pulls=consume.pulls,
         polls=consume.polls,
-        notices=consume.notices,
+        notices=clients.notices,
         locks=consume.locks,
         topic_routes=consume.topic_routes,
         pop=pop.service,
         admin=admin,
+        control=control,
     )
 
 
@@ -373,22 +385,6 @@ def _derived(
         leads=lambda: leadership.role is Role.LEADER,
         space_told=disk.deriving_rests,
     )
-
-
-class LeaderAddress:
-    """Client address of the leader, as clients are told it; None while no leader is known."""
-
-    def __init__(self, config: BrokerConfig, leadership: Leadership, own: str) -> None:
-        self._config, self._leadership, self._own = config, leadership, own
-
-    def __call__(self) -> str | None:
-        leader = self._leadership.leader
-        if leader is None:
-            return None
-        if leader == self._config.node_id:
-            return self._own
-        advertised = self._config.peers_advertised.get(leader)
-        return advertised or self._config.peers.get(leader)
 
 
 def _memory_bytes() -> int:

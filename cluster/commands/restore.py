@@ -17,7 +17,7 @@ import click
 from cluster.backup.manifest import Manifest
 from cluster.backup.places import Place, place_of
 from cluster.backup.restoring import Restored, Until, restore
-from cluster.broker.admin.audit.restored import NOTE
+from cluster.broker.access.audit.restored import NOTE
 from cluster.commands.backup import manifests_in, moment_text, now_ms, place_argument, row_of
 from cluster.commands.connecting import user_here
 from cluster.commands.errors import NOT_THERE, USAGE, CommandError

@@ -5,7 +5,7 @@
     ~2@broker-a  …                                the same, LISTED times in all
 
 A stock consumer of a group subscribes to the group's retry topic. So one of its pulls waits at n1,
-which answers it when another node leads (cluster/broker/consume/notices.py). The consumer then
+which answers it when another node leads (cluster/broker/clients/notices.py). The consumer then
 drops that queue and shares out the queues anew. Before it pulls from the queue again it looks at
 the topic's route, since that broker name has no id 0, and what it finds counts for all topics.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ListAccountsRequest:
-    """Answered with a JSON object: see cluster/broker/admin/accounts/requests.py."""
+    """Answered with a JSON object: see cluster/broker/access/accounts/requests.py."""
 
     bname: str | None = None
 

@@ -17,7 +17,7 @@ BY: Final = "auditBy"
 
 @dataclass(frozen=True, slots=True)
 class ListAuditRequest:
-    """Entries of one broker name: see cluster/broker/admin/audit/requests.py.
+    """Entries of one broker name: see cluster/broker/access/audit/requests.py.
 
     `before`: those with lower numbers, the newest first. `after`: those with higher numbers, the
     oldest first. Neither: the newest.

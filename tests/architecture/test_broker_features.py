@@ -17,7 +17,7 @@ import pytest
 from .source_tree import ROOT
 
 BROKER = ROOT / "cluster" / "broker"
-FEATURES = ("admin", "consume", "delay", "pop", "produce", "transactions")
+FEATURES = ("access", "admin", "clients", "consume", "delay", "pop", "produce", "transactions")
 
 
 def _imported(path: Path) -> set[str]:

@@ -16,18 +16,13 @@ from cluster.broker.admin import (
     topic_requests,
     waiting_requests,
 )
-from cluster.broker.admin.accounts import requests, rocketmq
-from cluster.broker.admin.accounts.changes import AccountChanges
-from cluster.broker.admin.audit import requests as audit_requests
-from cluster.broker.admin.audit.restored import RestoreNote
-from cluster.broker.admin.audit.trail import AuditTrail
 from cluster.broker.admin.expected_rows import ChangesUnderWay
 from cluster.broker.admin.exports import Exports
 from cluster.broker.admin.figures import runtime
-from cluster.broker.admin.groups import asking, connections, moving, progress, settings
+from cluster.broker.admin.groups import moving, progress, settings
 from cluster.broker.admin.housekeeping import Housekeeping
 from cluster.broker.admin.ports import AdminPorts
-from cluster.broker.admin.retention import Retention
+from cluster.broker.admin.retention import KeepEntries, Retention
 from cluster.broker.kernel.apply.derived import DerivedStore
 from cluster.broker.kernel.environment import BrokerEnvironment
 from cluster.broker.kernel.events.leadership import Leadership
@@ -51,11 +46,6 @@ from cluster.security.access_file import Access
 
 #: Requests of administrators, by file.
 TABLES = (
-    requests.ROUTES,
-    rocketmq.ROUTES,
-    asking.ROUTES,
-    audit_requests.ROUTES,
-    connections.ROUTES,
     lead_requests.ROUTES,
     leader_requests.ROUTES,
     member_requests.ROUTES,
@@ -101,15 +91,12 @@ class Admin:
         to_error: Callable[[Exception], ClusterError],
         close_idle: Callable[[], None],
         clients_left: Callable[[Change], None],
+        keep_entries: KeepEntries,
     ) -> None:
-        """See `Housekeeping` for `close_idle` and `clients_left`."""
+        """See `Housekeeping` and `Retention` for the last three."""
         config, owned, now_ms = environment.config, environment.owned, environment.clock.time_ms
         self.ports = AdminPorts(
             access=access,
-            account_changes=leadership_parts.add(
-                AccountChanges(log, state, writer, peers_prove=config.cluster_secret is not None),
-                AccountChanges.leadership_ended,
-            ),
             advertised=str(environment.advertised),
             calls=calls,
             config=config,
@@ -136,9 +123,10 @@ class Admin:
             topics_under_way=_changes_under_way(leadership_parts),
             writer=writer,
         )
-        self.audit = AuditTrail(writer, leadership, node=config.node_id, now=owned.time)
-        _tell_restore(self.ports, self.audit, environment)
-        retention = _retention(self.ports, environment, leadership_parts)
+        retention = Retention(
+            self.ports, environment.beginning, environment.files, keep=keep_entries
+        )
+        leadership_parts.add(retention, Retention.leadership_ended)
         self.housekeeping = Housekeeping(
             self.ports,
             Exports(environment.files, config.root, state, filters),
@@ -168,15 +156,3 @@ def _leaders_seen(leadership: Leadership, now_ms: Callable[[], int]) -> LeadHist
 
 def _changes_under_way(parts: LeadershipParts) -> ChangesUnderWay:
     return parts.add(ChangesUnderWay(), ChangesUnderWay.leadership_ended)
-
-
-def _tell_restore(ports: AdminPorts, audit: AuditTrail, environment: BrokerEnvironment) -> None:
-    note = RestoreNote(ports, audit, environment.files, environment.config.root)
-    ports.leadership.on_change(note.look)
-
-
-def _retention(
-    ports: AdminPorts, environment: BrokerEnvironment, parts: LeadershipParts
-) -> Retention:
-    retention = Retention(ports, environment.beginning, environment.files)
-    return parts.add(retention, Retention.leadership_ended)

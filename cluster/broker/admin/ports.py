@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cluster.broker.admin.accounts.changes import AccountChanges
 from cluster.broker.admin.expected_rows import ChangesUnderWay
 from cluster.broker.config import BrokerConfig
 from cluster.broker.kernel.apply.derived import DerivedStore
@@ -32,7 +31,6 @@ class AdminPorts:
     """Made once, by the feature."""
 
     access: Access
-    account_changes: AccountChanges
     advertised: str
     calls: ClientCalls
     config: BrokerConfig

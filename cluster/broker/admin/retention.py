@@ -12,7 +12,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from cluster.broker.admin.audit.keeping import Keeping
 from cluster.broker.admin.ports import AdminPorts
 from cluster.broker.kernel.apply.log_beginning import LogBeginning
 from cluster.core.internal_topics import LogTrimmed
@@ -22,6 +21,10 @@ from commitlog.files.system import FileSystem
 from commitlog.records.record import HEADER_SIZE
 from commitlog.recovery.retention import LogFile, disk_level, files_to_drop
 from dledger.core.types import Index
+
+#: Writes again what outlives the files of [first, position), and calls some turns later. False:
+#: that is still going on for an earlier decision; ask again.
+KeepEntries = Callable[[int, int, Callable[[], None]], bool]
 
 #: A follower that was not heard for longer is not waited for: it comes back by snapshot.
 LIVE_SECONDS_MAX = 10.0
@@ -36,12 +39,13 @@ class Retention:
         beginning: LogBeginning,
         files: FileSystem,
         *,
+        keep: KeepEntries,
         hour: Callable[[], int] = lambda: time.localtime().tm_hour,
     ) -> None:
         self._ports, self.beginning, self._files = ports, beginning, files
         self._hour = hour
         self._asked = 0
-        self._keeping = Keeping(ports)
+        self._keep = keep
         self._waiting_since: float | None = None
 
     def leadership_ended(self) -> None:
@@ -49,7 +53,6 @@ class Retention:
         Followers get new time.
         """
         self._asked, self._waiting_since = 0, None
-        self._keeping.leadership_ended()
 
     def look(self) -> None:
         """Decide, while this node leads; then delete the decided files that may go already."""
@@ -60,11 +63,11 @@ class Retention:
     def _decide(self) -> None:
         position = self._spare_followers(self._spare_deferred(self._expired()))
         start = self._ports.state.log_start
-        if self._keeping.is_busy or position <= max(self._asked, start):
+        if position <= max(self._asked, start):
             return
         # Below `_asked` entries were written again for a decision that is not applied yet.
         first = max(self.beginning.log.first_position, start, self._asked)
-        self._keeping.begin(first, position, lambda: self._let_go(position))
+        self._keep(first, position, lambda: self._let_go(position))
 
     def _let_go(self, position: int) -> None:
         """The decision, behind the audit entries that stood below the address."""

@@ -1,4 +1,4 @@
-"""Consumers' requests: offsets (14, 15), ends (29-32), members (38); docs/spec/remoting.md 2.3."""
+"""Consumers' requests: offsets (14, 15) and ends (29-32); docs/spec/remoting.md 2.3."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import Any
 from cluster.broker.consume.ports import ConsumePorts
 from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
 from cluster.broker.kernel.read.topic_checks import check_queue
-from cluster.core.access.needs import Needs, in_group, to_consume
+from cluster.core.access.needs import Needs, to_consume
 from cluster.core.topics import group_name_error
-from cluster.errors import InvalidRequest, NotFound, ServerError
+from cluster.errors import InvalidRequest, NotFound
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.headers import (
-    ConsumerListRequest,
     OffsetResponse,
     QueryConsumerOffsetRequest,
     QueueRequest,
@@ -21,7 +20,6 @@ from cluster.protocol.headers import (
     UpdateConsumerOffsetRequest,
     encode,
 )
-from cluster.protocol.heartbeat import encode_consumer_list
 from dledger.errors import OutcomeUnknown
 
 
@@ -130,22 +128,6 @@ def earliest_store_time(ports: ConsumePorts, call: Call, request: QueueRequest) 
     call.when_current(look)
 
 
-def consumer_list(ports: ConsumePorts, call: Call, request: ConsumerListRequest) -> None:
-    """38: the members of a group, the same from every replica. A new leader waits for them."""
-
-    def look() -> None:
-        members = ports.registry.consumer_ids(request.consumer_group)
-        if not members:
-            raise ServerError(f"no consumer for this group, {request.consumer_group}; start one")
-        call.answer(0, body=encode_consumer_list(members))
-
-    wait = ports.leadership.settled_in()
-    if wait > 0:
-        call.later(wait, lambda: call.when_current(look))
-    else:
-        call.when_current(look)
-
-
 def _bounds(ports: ConsumePorts, call: Call, request: QueueRequest) -> tuple[int, int]:
     return ports.queues.bounds(request.topic, request.queue_id)
 
@@ -160,10 +142,6 @@ def _needs_of_group(request: QueryConsumerOffsetRequest | UpdateConsumerOffsetRe
 
 def _needs_of_queue(request: QueueRequest | SearchOffsetRequest) -> Needs:
     return to_consume(request.topic)
-
-
-def _needs_of_list(request: ConsumerListRequest) -> Needs:
-    return in_group(request.consumer_group)
 
 
 ROUTES: dict[int, Handler[ConsumePorts, Any]] = {
@@ -184,8 +162,5 @@ ROUTES: dict[int, Handler[ConsumePorts, Any]] = {
     ),
     RequestCode.GET_EARLIEST_MSG_STORETIME: Handler(
         Who.LEADER, fields(QueueRequest), _needs_of_queue, earliest_store_time
-    ),
-    RequestCode.GET_CONSUMER_LIST_BY_GROUP: Handler(
-        Who.LEADER, fields(ConsumerListRequest), _needs_of_list, consumer_list
     ),
 }

@@ -7,15 +7,12 @@ from typing import Any
 
 from cluster.broker.consume import (
     assignment_requests,
-    client_requests,
     consumer_requests,
     lock_requests,
     raw_ranges,
-    subscription_check,
 )
 from cluster.broker.consume.lock_keeper import Locks
 from cluster.broker.consume.long_poll import LongPolls, SuspendedPull
-from cluster.broker.consume.notices import Notices
 from cluster.broker.consume.ports import ConsumePorts
 from cluster.broker.consume.pull import PullPath, WaitingPull
 from cluster.broker.consume.topic_routes import TopicRoutes
@@ -32,8 +29,7 @@ from cluster.broker.kernel.read.wanted import Subscriptions
 from cluster.broker.kernel.write.offset_keeper import OffsetKeeper
 from cluster.broker.kernel.write.state_writer import StateWriter
 from cluster.core.apply import AppliedState
-from cluster.core.filter_bits import FilterBits
-from cluster.core.groups import Change, ClientRegistry
+from cluster.core.groups import ClientRegistry
 from cluster.core.locks import LockLeases
 from cluster.errors import ClusterError
 from cluster.protocol.frames import Frame
@@ -41,19 +37,16 @@ from cluster.security.access_file import Access
 
 _ROUTES = (
     assignment_requests.ROUTES,
-    client_requests.ROUTES,
     consumer_requests.ROUTES,
     lock_requests.ROUTES,
     raw_ranges.ROUTES,
-    subscription_check.ROUTES,
 )
 
 
 class Consume:
-    """Pulls, offsets, orderly locks, assigned queues, and the clients of groups.
+    """Pulls, offsets, orderly locks and assigned queues.
 
-    `pulls` is called without a table (`Router.add_hot_paths`); `polls` are pulls that wait,
-    `notices` those that wait at the relay port.
+    `pulls` is called without a table (`Router.add_hot_paths`); `polls` are pulls that wait.
     `route` serves a request from the beginning, `ask_again` asks the next leader, `judge_again`
     serves one that waited by the rights that its account has now.
     """
@@ -71,7 +64,6 @@ class Consume:
         subscriptions: Subscriptions,
         reads: CurrentReads,
         registry: ClientRegistry,
-        filters: FilterBits | None,
         leadership: Leadership,
         leadership_parts: LeadershipParts,
         access: Access,
@@ -85,7 +77,7 @@ class Consume:
         """Records so near the log's end as `young_bytes_max` count as in memory."""
         config, owned = environment.config, environment.owned
         self._route, self._call_soon, self._now = route, owned.call_soon, owned.time
-        self.polls, self.notices = self._waits(environment, leadership)
+        self.polls = self._polls(environment, leadership)
         leadership_parts.add(self.polls, LongPolls.leadership_ended)
         derived.eager.append(lambda: self.polls.count > 0)
         self.pulls = PullPath(
@@ -109,13 +101,10 @@ class Consume:
             topic_routes=self.topic_routes,
             ask_again=ask_again,
             config=config,
-            live=environment.live,
             derived=derived,
-            filters=filters,
             leadership=leadership,
             log=log,
             now=owned.time,
-            later=owned.call_later,
             offsets=offsets,
             queues=queues,
             reader=reader,
@@ -126,24 +115,15 @@ class Consume:
         )
         self.handlers = bind(self._ports, *_ROUTES)
 
-    def _waits(
-        self, environment: BrokerEnvironment, leadership: Leadership
-    ) -> tuple[LongPolls, Notices]:
-        owned, config = environment.owned, environment.config
-        polls = LongPolls(
-            config.long_polls_max,
+    def _polls(self, environment: BrokerEnvironment, leadership: Leadership) -> LongPolls:
+        owned = environment.owned
+        return LongPolls(
+            environment.config.long_polls_max,
             now=owned.time,
             call_at=owned.call_at,
             leads=lambda: leadership.leads,
             ended=self._route_again,
         )
-        notices = Notices(
-            config.long_polls_max,
-            config.long_poll_seconds_max,
-            now=owned.time,
-            call_at=owned.call_at,
-        )
-        return polls, notices
 
     def _route_again(self, pulls: Sequence[SuspendedPull]) -> None:
         """Pulls that waited when a leadership ended are routed again, in a later turn."""
@@ -158,7 +138,3 @@ class Consume:
     def is_ordered(self, group: str) -> bool:
         """True while a member of the group holds a lock of a queue."""
         return self.locks.leases.is_locked(group, self._now())
-
-    def clients_left(self, change: Change) -> None:
-        """Members have gone: the others are told, and offsets of empty groups are logged."""
-        client_requests.left(self._ports, change)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from cluster.broker.consume.client_requests import check_client_id
 from cluster.broker.consume.ports import ConsumePorts
+from cluster.broker.kernel.net.client_ids import check_client_id
 from cluster.broker.kernel.net.request_bodies import json_object, json_rows, legal_group
 from cluster.broker.kernel.net.requests import Call, Handler, Who
 from cluster.core.access.needs import Needs, in_group, join, to_consume
@@ -33,7 +33,7 @@ class LockRequest(NamedTuple):
 def lock(ports: ConsumePorts, call: Call, request: LockRequest) -> None:
     """41: queues that this client holds from now on for a lease. Others are not in the answer."""
     group, client, queues = request.group, request.client, _own_queues(ports, call, request)
-    check_client_id(ports, call, client, [group])
+    check_client_id(ports.registry, call, client, [group])
     locks, table = ports.locks, ports.state.locks
 
     def answer() -> None:
@@ -61,7 +61,7 @@ def lock(ports: ConsumePorts, call: Call, request: LockRequest) -> None:
 def unlock(ports: ConsumePorts, call: Call, request: LockRequest) -> None:
     """42: free those of these queues that this client has locked."""
     group, client, queues = request.group, request.client, _own_queues(ports, call, request)
-    check_client_id(ports, call, client, [group])
+    check_client_id(ports.registry, call, client, [group])
     locks = ports.locks
 
     def look() -> None:

@@ -11,14 +11,12 @@ from cluster.broker.consume.lock_keeper import Locks
 from cluster.broker.consume.topic_routes import TopicRoutes
 from cluster.broker.kernel.apply.derived import DerivedStore
 from cluster.broker.kernel.events.leadership import Leadership
-from cluster.broker.kernel.live_settings import LiveSettings
 from cluster.broker.kernel.ports import LogPort
 from cluster.broker.kernel.read.queue_reader import QueueReader
 from cluster.broker.kernel.read.reader import RecordReader
 from cluster.broker.kernel.write.offset_keeper import OffsetKeeper
 from cluster.broker.kernel.write.state_writer import StateWriter
 from cluster.core.apply import AppliedState
-from cluster.core.filter_bits import FilterBits
 from cluster.core.groups import ClientRegistry
 from cluster.protocol.frames import Frame
 
@@ -32,15 +30,10 @@ class ConsumePorts:
     #: Asks the next leader: a leadership ended before it served the request.
     ask_again: Callable[[Any, Frame], None]
     config: BrokerConfig
-    live: LiveSettings
     derived: DerivedStore
-    #: None: queues have no extension.
-    filters: FilterBits | None
     leadership: Leadership
     log: LogPort
     now: Callable[[], float]
-    #: Calls in so many seconds.
-    later: Callable[[float, Callable[[], None]], object]
     offsets: OffsetKeeper
     queues: QueueReader
     reader: RecordReader

@@ -86,7 +86,7 @@ def account_facts(row: Row) -> dict[str, Any]:
 async def list_accounts(instance: ClientInstance) -> dict[str, dict[str, Any]]:
     """Broker name → {"on", "level", "accounts": [row without its secret]}.
 
-    See cluster/broker/admin/accounts/requests.py. Raises RequestNotSupported from a stock broker,
+    See cluster/broker/access/accounts/requests.py. Raises RequestNotSupported from a stock broker,
     ClusterError.
     """
     found = {}

@@ -27,7 +27,7 @@ class AuditPage:
     """Some entries of one broker name's audit log.
 
     Attributes:
-        rows: as request 31020 has them (cluster/broker/admin/audit/requests.py), and `broker`.
+        rows: as request 31020 has them (cluster/broker/access/audit/requests.py), and `broker`.
         following: the number to go on behind; None: there is nothing more.
         damaged: records that are passed over, because the leader's disk has them no more as they
             were written.

@@ -66,6 +66,7 @@ class Busy:
         """Topics, groups, numbers, a message that a client holds, a half, a delayed message."""
         broker, client = self.broker, self.client
         created = [client.send(topic) for topic in ("T", "P", "O", "N")]
+        created.append(self.ask(Code.UPDATE_AND_CREATE_TOPIC, TOPIC | {"topic": "Audited"}))
         broker.commit()
         client.heartbeat()
         numbered = [
@@ -113,4 +114,6 @@ class Busy:
         retention = broker.parts.housekeeping.retention
         retention._asked, retention._waiting_since = 1 << 20, 0.0
         broker.turn(DUE_SECONDS)
+        # The entry of the topic that an administrator made is written again.
+        assert broker.parts.control.keeping.begin(0, broker.parts.state.position, lambda: None)
         return asked

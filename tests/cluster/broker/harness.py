@@ -32,7 +32,7 @@ async def until(condition: Callable[[], Any], what: str = "what the test waits f
 
 def without_refusals(parts: Any) -> None:
     """Keep requests that are refused out of the audit log: test_audit.py is about those."""
-    parts.admin.audit._refusals = Rate(0, 0)
+    parts.control.audit._refusals = Rate(0, 0)
 
 
 @contextlib.contextmanager

@@ -7,8 +7,8 @@ import functools
 import json
 from typing import Any
 
-from cluster.broker.admin.audit.keeping import Gathering
-from cluster.broker.admin.audit.trail import REFUSALS_AT_ONCE
+from cluster.broker.access.audit.keeping import Gathering
+from cluster.broker.access.audit.trail import REFUSALS_AT_ONCE
 from cluster.core.internal_topics import StateRecord
 from cluster.core.topics import AUDIT_KEPT_TOPIC, AUDIT_TOPIC
 from cluster.protocol.codes import RequestCode as Code
@@ -226,7 +226,7 @@ async def test_strangers_cannot_fill_the_log(make_brokers: MakeBrokers) -> None:
         await until(lambda: state.queue_end(AUDIT_TOPIC, 0) >= REFUSALS_AT_ONCE)
         rows = await entries(client, outcome="refused")
         assert REFUSALS_AT_ONCE <= len(rows) < REFUSALS_AT_ONCE + 10
-        assert leader.parts.admin.audit.uncounted > 0
+        assert leader.parts.control.audit.uncounted > 0
 
 
 async def test_a_tool_says_for_whom_it_asks_and_records_its_own_actions(

@@ -8,8 +8,8 @@ import json
 
 import pytest
 
-from cluster.broker.admin.audit import requests
-from cluster.broker.admin.audit.trail import REFUSALS_AT_ONCE
+from cluster.broker.access.audit import requests
+from cluster.broker.access.audit.trail import REFUSALS_AT_ONCE
 from cluster.broker.node import BrokerNode
 from cluster.core.topics import AUDIT_KEPT_TOPIC, AUDIT_TOPIC
 from cluster.protocol.codes import RequestCode as Code

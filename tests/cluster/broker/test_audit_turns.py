@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cluster.broker.admin.audit import keeping, reading
+from cluster.broker.access.audit import keeping, reading
 from cluster.broker.kernel.read.reader import RecordReader
 from cluster.broker.kernel.write.state_writer import StateWriter
 from cluster.core.topics import AUDIT_KEPT_TOPIC, AUDIT_TOPIC
@@ -93,7 +93,7 @@ async def test_entries_kept_for_a_decision_are_not_written_again_for_the_next(
         retention = node.parts.housekeeping.retention
         begun: list[tuple[int, int]] = []
         monkeypatch.setattr(
-            retention._keeping, "begin", lambda first, position, _: begun.append((first, position))
+            retention, "_keep", lambda first, position, _: begun.append((first, position))
         )
         for name in ("_spare_followers", "_spare_deferred"):
             monkeypatch.setattr(retention, name, lambda position: position)
@@ -113,15 +113,15 @@ async def test_a_leadership_that_ends_while_entries_are_kept_lets_no_file_go(
         await create_topics(client, ENTRIES)
         await write(client, 130)
         await settle([node])
-        retention = node.parts.housekeeping.retention
+        retention, keeping = node.parts.housekeeping.retention, node.parts.control.keeping
 
         def begun() -> bool:
             retention.look()
-            return retention._keeping.is_busy
+            return not keeping.begin(0, 0, lambda: None)
 
         await until(begun)
         retention.look()  # does not begin a second time
-        retention.leadership_ended()
+        node.parts.leadership_parts.leadership_ended()
         for _ in range(2 * ENTRIES):
             await asyncio.sleep(0)
         assert retention._asked == 0

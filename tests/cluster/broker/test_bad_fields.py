@@ -213,7 +213,9 @@ async def test_every_code_of_the_table_is_tried_here(make_brokers: MakeBrokers) 
         Code.CLEAN_EXPIRED_CONSUMEQUEUE, Code.CLEAN_UNUSED_TOPIC, Code.GET_ALL_CONSUMER_OFFSET,
         Code.QUERY_BROKER_OFFSET, Code.QUERY_TOPICS_BY_CONSUMER, Code.LIST_MEMBERS,
     }  # fmt: skip
-    from cluster.broker.admin.feature import TABLES
+    from cluster.broker.access.feature import TABLES as ACCESS
+    from cluster.broker.admin.feature import TABLES as ADMIN
+    from cluster.broker.clients.feature import TABLES as CLIENTS
 
-    codes = {code for table in TABLES for code in table}
+    codes = {code for table in (*ACCESS, *ADMIN, *CLIENTS) for code in table}
     assert codes - VALID.keys() - BODIES == without_fields

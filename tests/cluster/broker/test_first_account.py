@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cluster.broker.admin.accounts import changes
+from cluster.broker.access.accounts import changes
 from cluster.core.feature_level import LEVEL
 from cluster.protocol.codes import RequestCode as Code
 from dledger.core.status import NodeStatus

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cluster.broker.consume.notices import LATE_SECONDS, TRIES, TURN_COUNT, Notices
+from cluster.broker.clients.notices import LATE_SECONDS, TRIES, TURN_COUNT, Notices
 from cluster.broker.kernel.events.deadlines import DROPPED_MIN
 from cluster.errors import FlowControlled
 from cluster.protocol.codes import RequestCode, ResponseCode

@@ -1,4 +1,4 @@
-"""What a leader tells of its groups (cluster/broker/notified_groups.py)."""
+"""What a leader tells of its groups (cluster/broker/clients/notified_groups.py)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from cluster.broker.notified_groups import LOOK_SECONDS, SIZE_MAX, NotifiedGroups
+from cluster.broker.clients.notified_groups import LOOK_SECONDS, SIZE_MAX, NotifiedGroups
 from cluster.core.groups import ClientInfo, ClientRegistry
 from cluster.nameserver.notify_routes import members_told
 from cluster.protocol.heartbeat import ConsumerData

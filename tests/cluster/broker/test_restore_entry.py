@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from cluster.broker.admin.audit import restored
-from cluster.broker.admin.audit.reading import Piece
-from cluster.broker.admin.audit.restored import NOTE
+from cluster.broker.access.audit import restored
+from cluster.broker.access.audit.reading import Piece
+from cluster.broker.access.audit.restored import NOTE
 from cluster.core.audit.entry import Audited, AuditEntry
 from commitlog.files.system import OS_FILES
 from dledger.core.types import NodeId

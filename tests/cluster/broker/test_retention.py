@@ -174,7 +174,7 @@ def test_no_file_goes_that_the_state_has_not_read_to_its_end() -> None:
     )
     beginning = SimpleNamespace(log=SimpleNamespace(file_size=FILE_SIZE))
     services: Any = SimpleNamespace(state=state)
-    retention = Retention(services, cast(Any, beginning), OS_FILES)
+    retention = Retention(services, cast(Any, beginning), OS_FILES, keep=lambda *_: True)
     assert retention._spare_deferred(9 * FILE_SIZE) == 4 * FILE_SIZE
     assert retention._spare_deferred(2 * FILE_SIZE) == 2 * FILE_SIZE
 

@@ -12,7 +12,7 @@ import orjson
 import pytest
 from click.testing import CliRunner, Result
 
-from cluster.broker.admin.accounts.requests import read_change
+from cluster.broker.access.accounts.requests import read_change
 from cluster.cli import dledger
 from cluster.client.admin.accounts import import_steps
 from cluster.commands import accounts

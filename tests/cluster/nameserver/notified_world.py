@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from cluster.broker.consume.notices import Notices
+from cluster.broker.clients.notices import Notices
 from cluster.protocol.codes import RequestCode, ResponseCode
 from cluster.protocol.frames import Frame
 from cluster.protocol.headers import PULL_FLAG_SUSPEND, PullRequest, RegisterBrokerRequest

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from cluster.broker.admin.accounts.changes import account_row
-from cluster.broker.admin.ports import AdminPorts
+from cluster.broker.access.accounts.changes import account_row
+from cluster.broker.access.ports import AccessPorts
 from cluster.broker.kernel.net.request_bodies import json_object, json_rows
 from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
 from cluster.core.access.account_rows import without_scopes
@@ -71,7 +71,7 @@ def read_change(frame: Frame) -> ChangeAccounts:
     return ChangeAccounts(create, alter, put, delete)
 
 
-def change_accounts(ports: AdminPorts, call: Call, request: ChangeAccounts) -> None:
+def change_accounts(ports: AccessPorts, call: Call, request: ChangeAccounts) -> None:
     """31018."""
     rows = [*request.put]
     rows += [_created(ports, row) for row in request.create]
@@ -81,7 +81,7 @@ def change_accounts(ports: AdminPorts, call: Call, request: ChangeAccounts) -> N
     ports.account_changes.change(rows, request.delete, call.done)
 
 
-def existing_account(ports: AdminPorts, key: str) -> dict[str, Any]:
+def existing_account(ports: AccessPorts, key: str) -> dict[str, Any]:
     """The row of an account, in the form that is logged. Raises NotFound."""
     found = ports.state.accounts.get(key)
     if found is None:
@@ -92,7 +92,7 @@ def existing_account(ports: AdminPorts, key: str) -> dict[str, Any]:
     return without_scopes(found)
 
 
-def _created(ports: AdminPorts, row: dict[str, Any]) -> dict[str, Any]:
+def _created(ports: AccessPorts, row: dict[str, Any]) -> dict[str, Any]:
     key = str(row.get("accessKey"))
     found = ports.state.accounts.get(key)
     if found is not None and without_scopes(found) != account_row(row):
@@ -100,7 +100,7 @@ def _created(ports: AdminPorts, row: dict[str, Any]) -> dict[str, Any]:
     return row
 
 
-def _altered(ports: AdminPorts, row: dict[str, Any]) -> dict[str, Any]:
+def _altered(ports: AccessPorts, row: dict[str, Any]) -> dict[str, Any]:
     return merged(existing_account(ports, str(row.get("accessKey"))), row)
 
 
@@ -131,7 +131,7 @@ def joined(rows: Iterable[Mapping[str, Any]], advice: str) -> bytes:
     return b"[" + b",".join(found) + b"]"
 
 
-def list_accounts(ports: AdminPorts, call: Call, request: ListAccountsRequest) -> None:
+def list_accounts(ports: AccessPorts, call: Call, request: ListAccountsRequest) -> None:
     """31019."""
 
     def look() -> None:
@@ -151,7 +151,7 @@ def list_accounts(ports: AdminPorts, call: Call, request: ListAccountsRequest) -
     call.when_current(look)
 
 
-ROUTES: dict[int, Handler[AdminPorts, Any]] = {
+ROUTES: dict[int, Handler[AccessPorts, Any]] = {
     RequestCode.CHANGE_ACCOUNTS: Handler(Who.LEADER, read_change, ADMIN, change_accounts),
     RequestCode.LIST_ACCOUNTS: Handler(
         Who.LEADER, fields(ListAccountsRequest), ADMIN, list_accounts

@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from cluster.broker.admin.audit.reading import Piece, older
-from cluster.broker.admin.audit.trail import AuditTrail
-from cluster.broker.admin.ports import AdminPorts
+from cluster.broker.access.audit.reading import Piece, older
+from cluster.broker.access.audit.trail import AuditTrail
+from cluster.broker.access.ports import AccessPorts
 from cluster.core.audit.entry import AuditEntry
 from cluster.errors import ClusterError
 from commitlog.errors import StoreError
@@ -38,7 +38,7 @@ class RestoreNote:
     """One per node. `look` is called when the node has begun to lead, or leads no more."""
 
     def __init__(
-        self, ports: AdminPorts, trail: AuditTrail, files: FileSystem, folder: Path
+        self, ports: AccessPorts, trail: AuditTrail, files: FileSystem, folder: Path
     ) -> None:
         """Reads the note of `folder`, if there is one."""
         self._ports, self._trail, self._files, self._path = ports, trail, files, folder / NOTE

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from cluster.broker.consume.ports import ConsumePorts
+from cluster.broker.clients.ports import ClientPorts
 from cluster.broker.kernel.net.request_bodies import json_object
 from cluster.broker.kernel.net.requests import Call, Handler, Who
 from cluster.core.access.needs import Needs, to_consume
@@ -44,7 +44,7 @@ def _needs(request: ClientConfig) -> Needs:
     return to_consume(request.subscription.topic, request.group or None)
 
 
-def check_client_config(_: ConsumePorts, call: Call, request: ClientConfig) -> None:
+def check_client_config(_: ClientPorts, call: Call, request: ClientConfig) -> None:
     """46: code 0, or 23 with the mistake in the expression."""
     check_expression(request.subscription.expression_type, request.subscription.expression)
     call.answer()
@@ -64,6 +64,6 @@ def check_expression(kind: str, text: str) -> None:
         raise SubscriptionInvalid(f"the expression cannot be read: {error}") from None
 
 
-ROUTES: dict[int, Handler[ConsumePorts, Any]] = {
+ROUTES: dict[int, Handler[ClientPorts, Any]] = {
     RequestCode.CHECK_CLIENT_CONFIG: Handler(Who.ANYWHERE, _read, _needs, check_client_config)
 }

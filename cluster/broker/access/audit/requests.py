@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from cluster.broker.admin.audit.reading import newer, older
-from cluster.broker.admin.ports import AdminPorts
+from cluster.broker.access.audit.reading import newer, older
+from cluster.broker.access.ports import AccessPorts
 from cluster.broker.kernel.net.request_bodies import json_object
 from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
 from cluster.core.access.needs import ADMIN
@@ -39,7 +39,7 @@ class RecordedAction(NamedTuple):
     details: dict[str, Any]
 
 
-def list_audit(ports: AdminPorts, call: Call, request: ListAuditRequest) -> None:
+def list_audit(ports: AccessPorts, call: Call, request: ListAuditRequest) -> None:
     """31020."""
     if not 1 <= request.max_num <= ROWS_MAX or (request.outcome or OUTCOMES[0]) not in OUTCOMES:
         raise InvalidRequest(
@@ -53,7 +53,7 @@ def list_audit(ports: AdminPorts, call: Call, request: ListAuditRequest) -> None
 class _Listing:
     """One answer of 31020, read a piece at a time, with other work of the event loop between."""
 
-    def __init__(self, ports: AdminPorts, call: Call, request: ListAuditRequest) -> None:
+    def __init__(self, ports: AccessPorts, call: Call, request: ListAuditRequest) -> None:
         self._ports, self._call, self._request = ports, call, request
         if request.after is not None:
             self._pieces = newer(ports.derived, ports.reader, request.after)
@@ -109,12 +109,12 @@ def _read_action(frame: Frame) -> RecordedAction:
     return RecordedAction(request.verb, request.target, request.command, details)
 
 
-def record_action(ports: AdminPorts, call: Call, request: RecordedAction) -> None:
+def record_action(ports: AccessPorts, call: Call, request: RecordedAction) -> None:
     """31021: the answer waits for the entry."""
     call.answer()
 
 
-ROUTES: dict[int, Handler[AdminPorts, Any]] = {
+ROUTES: dict[int, Handler[AccessPorts, Any]] = {
     RequestCode.LIST_AUDIT: Handler(Who.LEADER, fields(ListAuditRequest), ADMIN, list_audit),
     RequestCode.RECORD_ACTION: Handler(Who.LEADER, _read_action, ADMIN, record_action),
 }

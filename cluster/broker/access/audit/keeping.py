@@ -17,8 +17,8 @@ import bisect
 import logging
 from collections.abc import Callable, Iterator
 
-from cluster.broker.admin.audit.reading import Piece, bounds, newest_first
-from cluster.broker.admin.ports import AdminPorts
+from cluster.broker.access.audit.reading import Piece, bounds, newest_first
+from cluster.broker.access.ports import AccessPorts
 from cluster.broker.config import BrokerConfig
 from cluster.broker.kernel.apply.derived import DerivedStore
 from cluster.broker.kernel.read.reader import RecordReader
@@ -123,21 +123,21 @@ class Keeping:
     record that lets them go may take what the log keeps free for it, and they are larger than that.
     """
 
-    def __init__(self, ports: AdminPorts) -> None:
+    def __init__(self, ports: AccessPorts) -> None:
         self._ports = ports
         self._gathering: Gathering | None = None
-
-    @property
-    def is_busy(self) -> bool:
-        """True until `then` was called, or the leadership ended."""
-        return self._gathering is not None
 
     def leadership_ended(self) -> None:
         """The next leader begins anew; entries that were written already are read once."""
         self._gathering = None
 
-    def begin(self, first: int, position: int, then: Callable[[], None]) -> None:
-        """Entries at addresses of [first, position)."""
+    def begin(self, first: int, position: int, then: Callable[[], None]) -> bool:
+        """Entries at addresses of [first, position).
+
+        False, and nothing begins, until an earlier `then` was called or its leadership ended.
+        """
+        if self._gathering is not None:
+            return False
         ports = self._ports
         gathering = Gathering(
             ports.live.now,
@@ -149,6 +149,7 @@ class Keeping:
         )
         self._gathering = gathering
         self._read(gathering, then)
+        return True
 
     def _read(self, gathering: Gathering, then: Callable[[], None]) -> None:
         if self._gathering is not gathering:

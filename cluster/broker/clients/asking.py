@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cluster.broker.admin.ports import AdminPorts
+from cluster.broker.clients.ports import ClientPorts
 from cluster.broker.kernel.net.request_bodies import existing_topic, legal_group
 from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
 from cluster.core.access.needs import ADMIN, Needs, in_group, to_consume
@@ -34,7 +34,7 @@ from commitlog.records.message_fast import scan_record
 ANSWER_SECONDS_MAX = 10.0
 
 
-def running_info(ports: AdminPorts, call: Call, request: RunningInfoRequest) -> None:
+def running_info(ports: ClientPorts, call: Call, request: RunningInfoRequest) -> None:
     """307: a consumer's report about itself."""
 
     def ask() -> None:
@@ -44,7 +44,7 @@ def running_info(ports: AdminPorts, call: Call, request: RunningInfoRequest) -> 
     call.when_current(ask)
 
 
-def consume_directly(ports: AdminPorts, call: Call, request: ConsumeDirectlyRequest) -> None:
+def consume_directly(ports: ClientPorts, call: Call, request: ConsumeDirectlyRequest) -> None:
     """309: one message to one consumer, as if it had been pulled.
 
     The message's own topic is asked for when it was found: no client is sent what none may read.
@@ -66,7 +66,7 @@ def consume_directly(ports: AdminPorts, call: Call, request: ConsumeDirectlyRequ
     call.when_current(ask)
 
 
-def consumer_status(ports: AdminPorts, call: Call, request: ConsumerStatusRequest) -> None:
+def consumer_status(ports: ClientPorts, call: Call, request: ConsumerStatusRequest) -> None:
     """223: offsets as each member holds them (221 to each); `clientAddr`: of one member only."""
     name = legal_group(request.group)
     existing_topic(ports.state.topics, request.topic)
@@ -90,7 +90,7 @@ def consumer_status(ports: AdminPorts, call: Call, request: ConsumerStatusReques
 
 
 def _gather(
-    ports: AdminPorts, call: Call, request: ConsumerStatusRequest, members: list[Member]
+    ports: ClientPorts, call: Call, request: ConsumerStatusRequest, members: list[Member]
 ) -> None:
     """Ask every member; answer when all have, or their time is over."""
     tables: dict[str, bytes] = {}
@@ -129,7 +129,7 @@ def _queue_table(body: bytes) -> bytes:
     return b"{}"
 
 
-def _member(ports: AdminPorts, call: Call, group: str, client_id: str) -> Member:
+def _member(ports: ClientPorts, call: Call, group: str, client_id: str) -> Member:
     found = ports.registry.consumer_group(legal_group(group))
     member = found.members.get(client_id) if found is not None else None
     if member is None:
@@ -138,7 +138,7 @@ def _member(ports: AdminPorts, call: Call, group: str, client_id: str) -> Member
 
 
 def _ask(
-    ports: AdminPorts, call: Call, member: Member, ext: Mapping[str, str], body: bytes
+    ports: ClientPorts, call: Call, member: Member, ext: Mapping[str, str], body: bytes
 ) -> None:
     def heard(frame: Frame | None) -> None:
         if frame is None:
@@ -166,7 +166,7 @@ def _needs_of_status(request: ConsumerStatusRequest) -> Needs:
     return to_consume(request.topic, request.group)
 
 
-ROUTES: dict[int, Handler[AdminPorts, Any]] = {
+ROUTES: dict[int, Handler[ClientPorts, Any]] = {
     RequestCode.GET_CONSUMER_RUNNING_INFO: Handler(
         Who.LEADER, fields(RunningInfoRequest), _needs_of_info, running_info
     ),

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Iterable
 from typing import Any
 
-from cluster.broker.consume.ports import ConsumePorts
+from cluster.broker.clients.ports import ClientPorts
+from cluster.broker.kernel.net.client_ids import check_client_id
 from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
 from cluster.broker.kernel.read.wanted import SQL92
 from cluster.broker.kernel.write.state_writer import ensure_group
@@ -25,7 +25,6 @@ from cluster.errors import (
     InvalidRequest,
     QueueFull,
     RemoteProtocolError,
-    Unauthorized,
 )
 from cluster.protocol.codes import VERSION, RequestCode
 from cluster.protocol.frames import FLAG_ONEWAY, Frame
@@ -38,7 +37,7 @@ NEW_GROUP_SECONDS = (1.5, 3.0)
 """After its group was made, members hear so late again that it changed."""
 
 
-def heartbeat(ports: ConsumePorts, call: Call, data: HeartbeatData) -> None:
+def heartbeat(ports: ClientPorts, call: Call, data: HeartbeatData) -> None:
     """34: register; on the leader, first create the topics and groups that the client needs."""
     for consumer in data.consumers:
         wrong = group_name_error(consumer.group)
@@ -48,7 +47,7 @@ def heartbeat(ports: ConsumePorts, call: Call, data: HeartbeatData) -> None:
         _check_groups(ports, data)
     groups = [consumer.group for consumer in data.consumers]
     produces = bool(data.producer_groups)
-    check_client_id(ports, call, data.client_id, groups, produces=produces, by_admin=False)
+    check_client_id(ports.registry, call, data.client_id, groups, produces=produces, by_admin=False)
     client, frame = call.client, call.frame
     info = ClientInfo(
         data.client_id,
@@ -96,7 +95,7 @@ def heartbeat(ports: ConsumePorts, call: Call, data: HeartbeatData) -> None:
         ensure_group(ports.state, ports.writer, group, functools.partial(created, group))
 
 
-def _check_groups(ports: ConsumePorts, data: HeartbeatData) -> None:
+def _check_groups(ports: ClientPorts, data: HeartbeatData) -> None:
     for consumer in data.consumers:
         if ports.state.groups.get(consumer.group) is None:
             raise GroupNotFound(
@@ -104,7 +103,7 @@ def _check_groups(ports: ConsumePorts, data: HeartbeatData) -> None:
             )
 
 
-def _register_filters(ports: ConsumePorts, data: HeartbeatData) -> None:
+def _register_filters(ports: ClientPorts, data: HeartbeatData) -> None:
     """SQL92 subscriptions: from now on dispatch marks which groups a message matches."""
     if ports.filters is None:
         return
@@ -119,17 +118,23 @@ def _register_filters(ports: ConsumePorts, data: HeartbeatData) -> None:
         ports.filters.subscribe(consumer.group, wanted, ports.state.store_ms)
 
 
-def _is_complete(ports: ConsumePorts, group: str) -> bool:
+def _is_complete(ports: ClientPorts, group: str) -> bool:
     state = ports.state
     return (
         state.groups.get(group) is not None and state.topics.get(RETRY_PREFIX + group) is not None
     )
 
 
-def unregister(ports: ConsumePorts, call: Call, request: UnregisterClientRequest) -> None:
+def unregister(ports: ClientPorts, call: Call, request: UnregisterClientRequest) -> None:
     """35: leave at once; the group's offsets are logged without waiting for their second."""
     consumer_group, producer_group = request.consumer_group or "", request.producer_group or ""
-    check_client_id(ports, call, request.client_id, [consumer_group], produces=bool(producer_group))
+    check_client_id(
+        ports.registry,
+        call,
+        request.client_id,
+        [consumer_group],
+        produces=bool(producer_group),
+    )
     change = ports.registry.unregister(
         request.client_id, producer_group, consumer_group, call.client
     )
@@ -139,31 +144,7 @@ def unregister(ports: ConsumePorts, call: Call, request: UnregisterClientRequest
         ports.offsets.flush(consumer_group)
 
 
-def check_client_id(
-    ports: ConsumePorts,
-    call: Call,
-    client_id: str,
-    consumer_groups: Iterable[str],
-    *,
-    produces: bool = False,
-    by_admin: bool = True,
-) -> None:
-    """A client id in use belongs to the account that uses it: questions and replies go there.
-
-    Raises Unauthorized. `by_admin`: an admin may speak of others' clients.
-    """
-    registry = ports.registry
-    others = registry.accounts_of(
-        client_id, consumer_groups, produces=produces, channel=call.client
-    )
-    if others - {call.caller.key} and not (by_admin and call.caller.is_admin):
-        raise Unauthorized(
-            f"the client id {client_id[:255]} is in use by another account; give this client "
-            "another instance name"
-        )
-
-
-def left(ports: ConsumePorts, change: Change) -> None:
+def left(ports: ClientPorts, change: Change) -> None:
     """Members have left: tell the others, and log the offsets of groups without members."""
     if ports.filters is not None:
         for group in change.emptied:
@@ -175,7 +156,7 @@ def left(ports: ConsumePorts, change: Change) -> None:
     notify(ports, change)
 
 
-def notify(ports: ConsumePorts, change: Change) -> None:
+def notify(ports: ClientPorts, change: Change) -> None:
     """40 to every member of the groups that changed (leader)."""
     if not ports.leadership.leads:
         return
@@ -219,7 +200,7 @@ def _needs_of_leaving(request: UnregisterClientRequest) -> Needs:
     return needs | as_producer(request.producer_group) if request.producer_group else needs
 
 
-ROUTES: dict[int, Handler[ConsumePorts, Any]] = {
+ROUTES: dict[int, Handler[ClientPorts, Any]] = {
     RequestCode.HEART_BEAT: Handler(Who.ANYWHERE, _read_heartbeat, _needs_of_heartbeat, heartbeat),
     RequestCode.UNREGISTER_CLIENT: Handler(
         Who.ANYWHERE, fields(UnregisterClientRequest), _needs_of_leaving, unregister

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
-from cluster.broker.admin.accounts.changes import account_row
-from cluster.broker.admin.accounts.requests import existing_account, joined, merged
-from cluster.broker.admin.ports import AdminPorts
+from cluster.broker.access.accounts.changes import account_row
+from cluster.broker.access.accounts.requests import existing_account, joined, merged
+from cluster.broker.access.ports import AccessPorts
 from cluster.broker.kernel.net.request_bodies import json_object, json_rows
 from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
 from cluster.core.access.account_rows import without_scopes
@@ -81,7 +81,7 @@ def _user_of(subject: str) -> str:
 # -- users -----------------------------------------------------------------------------------------
 
 
-def create_user(ports: AdminPorts, call: Call, request: WithBody) -> None:
+def create_user(ports: AccessPorts, call: Call, request: WithBody) -> None:
     """3001."""
     row = _user_row(request)
     if "secretKey" not in row:
@@ -93,18 +93,18 @@ def create_user(ports: AdminPorts, call: Call, request: WithBody) -> None:
     ports.account_changes.change([merged], (), call.done)
 
 
-def update_user(ports: AdminPorts, call: Call, request: WithBody) -> None:
+def update_user(ports: AccessPorts, call: Call, request: WithBody) -> None:
     """3002: fields that are not given stay."""
     row = merged(existing_account(ports, request.name), _user_row(request))
     ports.account_changes.change([row], (), call.done)
 
 
-def delete_user(ports: AdminPorts, call: Call, request: UserRequest) -> None:
+def delete_user(ports: AccessPorts, call: Call, request: UserRequest) -> None:
     """3003."""
     ports.account_changes.change((), (request.username,), call.done)
 
 
-def get_user(ports: AdminPorts, call: Call, request: UserRequest) -> None:
+def get_user(ports: AccessPorts, call: Call, request: UserRequest) -> None:
     """3004: no body for one that is not there."""
 
     def look() -> None:
@@ -114,7 +114,7 @@ def get_user(ports: AdminPorts, call: Call, request: UserRequest) -> None:
     call.when_current(look)
 
 
-def list_users(ports: AdminPorts, call: Call, request: ListUsersRequest) -> None:
+def list_users(ports: AccessPorts, call: Call, request: ListUsersRequest) -> None:
     """3005."""
 
     def look() -> None:
@@ -162,7 +162,7 @@ def _list(rows: Iterator[Row], advice: str) -> bytes:
 # -- ACLs ------------------------------------------------------------------------------------------
 
 
-def put_acl(ports: AdminPorts, call: Call, request: WithBody) -> None:
+def put_acl(ports: AccessPorts, call: Call, request: WithBody) -> None:
     """3006 and 3007: policies of the resources that are named; those of others stay."""
     row = existing_account(ports, request.name)
     policies = {_place(policy): policy for policy in row.get("policies", ())}
@@ -171,7 +171,7 @@ def put_acl(ports: AdminPorts, call: Call, request: WithBody) -> None:
     ports.account_changes.change([{**row, "policies": [*policies.values()]}], (), call.done)
 
 
-def delete_acl(ports: AdminPorts, call: Call, request: DeleteAclRequest) -> None:
+def delete_acl(ports: AccessPorts, call: Call, request: DeleteAclRequest) -> None:
     """3008: rights of plain_acl.yml's kind go with the policies of the same resource."""
     row = existing_account(ports, _user_of(request.subject))
     resource = resource_text(request.resource or "")
@@ -192,7 +192,7 @@ def delete_acl(ports: AdminPorts, call: Call, request: DeleteAclRequest) -> None
     ports.account_changes.change([row], (), call.done)
 
 
-def get_acl(ports: AdminPorts, call: Call, request: AclRequest) -> None:
+def get_acl(ports: AccessPorts, call: Call, request: AclRequest) -> None:
     """3009."""
     name = _user_of(request.subject)
 
@@ -202,7 +202,7 @@ def get_acl(ports: AdminPorts, call: Call, request: AclRequest) -> None:
     call.when_current(look)
 
 
-def list_acls(ports: AdminPorts, call: Call, request: ListAclsRequest) -> None:
+def list_acls(ports: AccessPorts, call: Call, request: ListAclsRequest) -> None:
     """3010."""
 
     def look() -> None:
@@ -280,7 +280,7 @@ def _shown(place: tuple[str, str], permission: str) -> Row:
     }
 
 
-ROUTES: dict[int, Handler[AdminPorts, Any]] = {
+ROUTES: dict[int, Handler[AccessPorts, Any]] = {
     RequestCode.AUTH_CREATE_USER: Handler(Who.LEADER, _read_user, ADMIN, create_user),
     RequestCode.AUTH_UPDATE_USER: Handler(Who.LEADER, _read_user, ADMIN, update_user),
     RequestCode.AUTH_DELETE_USER: Handler(Who.LEADER, fields(UserRequest), ADMIN, delete_user),

@@ -1,6 +1,6 @@
-"""Connected clients: 203, 204, 328; groups and topics that consume each other: 300, 343, 345.
+"""Connected clients: 38, 203, 204, 328; groups and topics that consume each other: 300, 343, 345.
 
-Source: docs/spec/remoting.md 2.8.
+Source: docs/spec/remoting.md 2.3 (38) and 2.8.
 
 All of it is the leader's picture: followers pass their clients' heartbeats on to it.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cluster.broker.admin.ports import AdminPorts
+from cluster.broker.clients.ports import ClientPorts
 from cluster.broker.kernel.net.request_bodies import existing_topic, legal_group
 from cluster.broker.kernel.net.requests import Call, Handler, Who, fields, nothing
 from cluster.core.access.needs import ADMIN, Needs, in_group, to_consume
@@ -22,12 +22,25 @@ from cluster.protocol.admin_headers import (
 )
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import Frame
-from cluster.protocol.headers import TopicRequest, decode
+from cluster.protocol.headers import ConsumerListRequest, TopicRequest, decode
+from cluster.protocol.heartbeat import encode_consumer_list
 from cluster.protocol.json_body import dump
 from cluster.protocol.topics import encode_topic_list
 
 
-def consumer_connections(ports: AdminPorts, call: Call, request: ConsumerGroupRequest) -> None:
+def consumer_list(ports: ClientPorts, call: Call, request: ConsumerListRequest) -> None:
+    """38: the members of a group, the same from every replica. A new leader waits for them."""
+
+    def look() -> None:
+        members = ports.registry.consumer_ids(request.consumer_group)
+        if not members:
+            raise ServerError(f"no consumer for this group, {request.consumer_group}; start one")
+        call.answer(0, body=encode_consumer_list(members))
+
+    _when_settled(ports, call, look)
+
+
+def consumer_connections(ports: ClientPorts, call: Call, request: ConsumerGroupRequest) -> None:
     """203: members, subscriptions, settings of a consumer group; 206 for one without members."""
     name = legal_group(request.group)
 
@@ -50,10 +63,10 @@ def consumer_connections(ports: AdminPorts, call: Call, request: ConsumerGroupRe
         }
         call.answer(0, body=dump(body))
 
-    when_settled(ports, call, look)
+    _when_settled(ports, call, look)
 
 
-def producer_connections(ports: AdminPorts, call: Call, request: ProducerGroupRequest) -> None:
+def producer_connections(ports: ClientPorts, call: Call, request: ProducerGroupRequest) -> None:
     """204: members of a producer group; code 1 for a group without members, as in RocketMQ."""
     name = request.producer_group
 
@@ -66,10 +79,10 @@ def producer_connections(ports: AdminPorts, call: Call, request: ProducerGroupRe
         body = {"connectionSet": [_connection(member) for member in members.values()]}
         call.answer(0, body=dump(body))
 
-    when_settled(ports, call, look)
+    _when_settled(ports, call, look)
 
 
-def all_producers(ports: AdminPorts, call: Call, request: None) -> None:
+def all_producers(ports: ClientPorts, call: Call, request: None) -> None:
     """328: every producer of every group."""
     data: dict[str, list[dict[str, Any]]] = {}
     for name, members in ports.registry.producer_groups():
@@ -86,7 +99,7 @@ def all_producers(ports: AdminPorts, call: Call, request: None) -> None:
     call.answer(0, body=dump({"data": data}))
 
 
-def topic_consumers(ports: AdminPorts, call: Call, request: TopicRequest) -> None:
+def topic_consumers(ports: ClientPorts, call: Call, request: TopicRequest) -> None:
     """300: groups that subscribe to a topic or have offsets of it."""
     topic = existing_topic(ports.state.topics, request.topic).name
     online = {n for n, group in ports.registry.consumer_groups() if topic in group.subscriptions}
@@ -94,7 +107,7 @@ def topic_consumers(ports: AdminPorts, call: Call, request: TopicRequest) -> Non
     call.answer(0, body=dump({"groupList": sorted(online | stored)}))
 
 
-def consumed_topics(ports: AdminPorts, call: Call, request: ConsumerGroupRequest) -> None:
+def consumed_topics(ports: ClientPorts, call: Call, request: ConsumerGroupRequest) -> None:
     """343: topics that a group has offsets of."""
     name = legal_group(request.group)
 
@@ -104,7 +117,7 @@ def consumed_topics(ports: AdminPorts, call: Call, request: ConsumerGroupRequest
     call.when_current(look)
 
 
-def subscription(ports: AdminPorts, call: Call, request: GroupTopicRequest) -> None:
+def subscription(ports: ClientPorts, call: Call, request: GroupTopicRequest) -> None:
     """345: a group's present subscription to a topic; without a member, no subscriptionData."""
     group = ports.registry.consumer_group(legal_group(request.group))
     found = group.subscriptions.get(request.topic) if group is not None else None
@@ -114,13 +127,17 @@ def subscription(ports: AdminPorts, call: Call, request: GroupTopicRequest) -> N
     call.answer(0, body=dump(body))
 
 
-def when_settled(ports: AdminPorts, call: Call, look: Any) -> None:
+def _when_settled(ports: ClientPorts, call: Call, look: Any) -> None:
     """Run `look` when this leader has heard which clients the other replicas have."""
     wait = ports.leadership.settled_in()
     if wait > 0:
         call.later(wait, lambda: call.when_current(look))
     else:
         call.when_current(look)
+
+
+def _needs_of_list(request: ConsumerListRequest) -> Needs:
+    return in_group(request.consumer_group)
 
 
 def _read_group(frame: Frame) -> ConsumerGroupRequest:
@@ -154,13 +171,16 @@ def _connection(member: Member) -> dict[str, Any]:
     }
 
 
-def _heard_ms(ports: AdminPorts, call: Call, member: Member) -> int:
+def _heard_ms(ports: ClientPorts, call: Call, member: Member) -> int:
     """Wall time of its last heartbeat."""
     age = ports.now() - max(member.channels.values())
     return ports.now_ms() - int(age * 1000)
 
 
-ROUTES: dict[int, Handler[AdminPorts, Any]] = {
+ROUTES: dict[int, Handler[ClientPorts, Any]] = {
+    RequestCode.GET_CONSUMER_LIST_BY_GROUP: Handler(
+        Who.LEADER, fields(ConsumerListRequest), _needs_of_list, consumer_list
+    ),
     RequestCode.GET_CONSUMER_CONNECTION_LIST: Handler(
         Who.LEADER, fields(ConsumerGroupRequest), _needs_of_group, consumer_connections
     ),
