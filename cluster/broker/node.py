@@ -135,6 +135,7 @@ class BrokerNode:
             raise
         stack.callback(parts.derived.close)
         stack.push_async_callback(driver.stop)
+        stack.callback(parts.derived.stop)  # the driver closes the log that it reads
         stack.push_async_callback(self._save, parts, driver)
         stack.push_async_callback(parts.server.close)
         stack.push_async_callback(parts.links.close)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from commitlog.errors import StoreDamaged
 from commitlog.records.record import HEADER_SIZE, MAGIC_ENTRY, RecordHeader, unpack_header
 from dledger.core.types import EntryId, Index, Term, TermRun
+from dledger.errors import LogUsageError
 from dledger.log.check import Checked, Tail, check_records
 from dledger.log.file_row import FileRow
 from dledger.log.slots import SlotFiles
@@ -63,6 +64,7 @@ class ColdReader:
         self._zero_below = zero_below
         self.begin_at(anchor)
         self.when_damaged: Callable[[Index], None] = _no_listener
+        self._is_closed = False
 
     def begin_at(self, anchor: Tail) -> None:
         """Begin behind `anchor`, the end of the record before the first one in the files."""
@@ -116,8 +118,17 @@ class ColdReader:
             known, step = known - step, step * 2
         return self.tail(known) if known >= self.first else self.anchor
 
+    def close(self) -> None:
+        """The files are closed: a record that is not found from now on is not damaged."""
+        self._is_closed = True
+
     def damage(self, index: Index, position: int, reason: str) -> StoreDamaged:
-        """Calls `when_damaged` and returns the error to raise, with data file and position."""
+        """Calls `when_damaged` and returns the error to raise, with data file and position.
+
+        Raises LogUsageError on a closed log: its files are there, and nothing is wrong with them.
+        """
+        if self._is_closed:
+            raise LogUsageError(f"record {index} was asked for after the log was closed")
         self.when_damaged(index)
         path = ""
         if self._data.start <= position < self._data.end:

@@ -253,6 +253,11 @@ class EntryReader:
         self.cache.clear()
         self.recent.clear()
 
+    def close(self) -> None:
+        """The log is closed: the same, and reads raise LogUsageError from now on."""
+        self.clear()
+        self.cold.close()
+
 
 def _known_id(prev: EntryId) -> EntryId:
     """`prev`, or NO_ENTRY before the first entry, at any first index of the log."""

@@ -397,4 +397,4 @@ class FileLog:
         finally:
             for part in (files, self.flush.mark_file, self._intent_file):
                 part.close()
-            self.reader.clear()
+            self.reader.close()

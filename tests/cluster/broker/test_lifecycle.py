@@ -21,6 +21,8 @@ from commitlog.files.disk_usage import DiskUsage
 from commitlog.files.system import OsFileSystem
 from commitlog.queues import consume_queues
 from commitlog.store.config_json import parse_config
+from dledger.core.types import Index
+from dledger.runtime.driver import Driver
 from tests.waiting import within
 
 from .conftest import MakeBrokers
@@ -35,6 +37,28 @@ async def fill(brokers: Brokers, number: int, first: int = 0) -> None:
 
 def tree(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+async def test_a_node_that_stops_reads_its_closed_log_no_more(
+    make_brokers: MakeBrokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Entries may be applied while it stops; a look at them is on its way then."""
+    stop = Driver.stop
+
+    async def stopped(driver: Driver) -> None:
+        await stop(driver)
+        derived.state.applied = Index(derived.applied - 2)  # as if these two came last
+        derived._run()
+        await asyncio.sleep(0)  # where it would say that the node has failed
+
+    monkeypatch.setattr(Driver, "stop", stopped)
+    async with make_brokers() as brokers:
+        await fill(brokers, 3)
+        node = await brokers.leader()
+        derived = node.parts.derived
+        await node.close()
+        assert node._failed is not None
+        assert not node._failed.done()
 
 
 async def test_a_restart_begins_at_the_checkpoint(make_brokers: MakeBrokers) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from dledger.core.types import Index, Term
 from dledger.durable.flush_mark import Mark
+from dledger.errors import LogUsageError
 from dledger.log.damage import Damage, KnownDamage
 from dledger.repair.scrubber import Scrubber
 from tests.dledger.log.crash_files import CrashDisk
@@ -104,3 +105,14 @@ def test_a_log_that_failed_refuses_the_calls_of_every_part() -> None:
     for call in (log.begin_sync, log.begin_mark, lambda: log.append([b"x"], Term(1))):
         with pytest.raises(OSError, match="the log failed before"):
             call()
+
+
+def test_a_closed_log_that_is_read_reports_no_damage() -> None:
+    log = make(CrashDisk()).log
+    fill(log, 5)
+    found: list[Index] = []
+    log.reader.cold.when_damaged = found.append
+    log.close()
+    with pytest.raises(LogUsageError, match="after the log was closed"):
+        log.read_range(Index(2), Index(5), 1 << 20)
+    assert found == []
