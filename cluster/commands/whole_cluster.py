@@ -206,7 +206,7 @@ async def _watch(count: int | None, seconds: float, address: Reach, output: str)
 def leads(address: Reach, output: str) -> None:
     """List the nodes that led each broker name, from which to which, and why, the newest last.
 
-    Nodes keep the last 200 in memory: what was before the oldest of them was started is not known.
+    Nodes keep the last 200, also over restarts.
     """
     rows = asyncio.run(_leads(address))
     emit(rows, output, ("time", "group", "term", "from", "to", "why"))

@@ -1,4 +1,4 @@
-"""The leaders that a node has seen, the newest last: a bounded list in its memory. Pure.
+"""The leaders that a node has seen, the newest last: a bounded list. Pure.
 
 role changes of the replica ─► told ─► a row for each term that has a leader
 
@@ -10,6 +10,7 @@ stood: a follower that did not hear from its leader asks first whether it would 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -44,11 +45,13 @@ class LeadHistory:
 
     Attributes:
         since_ms: what was before this moment is not in it.
+        changes: so often a row came or went since this object was made.
     """
 
-    def __init__(self, since_ms: int) -> None:
-        self.since_ms = since_ms
-        self._rows: deque[LeadSeen] = deque(maxlen=KEPT)
+    def __init__(self, since_ms: int, rows: Iterable[LeadSeen] = ()) -> None:
+        """`rows`: those that are known already, terms rising."""
+        self.since_ms, self.changes = since_ms, 0
+        self._rows: deque[LeadSeen] = deque(rows, maxlen=KEPT)
         self._stands_because = NOT_TOLD
 
     @property
@@ -67,9 +70,14 @@ class LeadHistory:
             self._stands_because = NOT_TOLD
 
     def _known(self, role: Role, term: Term, leader: NodeId | None, at_ms: int) -> None:
+        if leader is None:
+            return
+        while self._rows and self._rows[-1].term > term:
+            self._rows.pop()  # of another history: a node's term never falls
         last = self._rows[-1] if self._rows else None
-        if leader is None or (last is not None and term <= last.term):
+        if last is not None and term <= last.term:
             return
         has_won = role is Role.LEADER and last is not None and last.leader != leader
         why = self._stands_because if has_won else NOT_TOLD
         self._rows.append(LeadSeen(at_ms, term, leader, why))
+        self.changes += 1

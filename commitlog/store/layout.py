@@ -9,6 +9,7 @@
            commitlog/<20 digits>
            consumequeue/<topic>/<queue id>/<20 digits>
            consumequeue_ext/…  batchconsumequeue/…  index/<17 digits>  config/*.json
+           leaders.json   the leaders that a broker has seen (its own; not in RocketMQ)
            dledger-<id>/  the replicated log, in a node's root
 
 The lock is taken before any other file is touched (docs/spec/store.md 5.2, 8). No other code of the

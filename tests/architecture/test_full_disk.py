@@ -24,6 +24,7 @@ TOOL = "a command or another program on a stopped store: it fails"
 WRITERS = {
     "cluster/backup/places.py": TOOL,
     "cluster/bench/disk.py": TOOL,
+    "cluster/broker/admin/lead_file.py": LATER,
     "cluster/broker/kernel/apply/checkpoint.py": LATER,
     "cluster/commands/restore.py": TOOL,
     "cluster/move/timer_check.py": TOOL,

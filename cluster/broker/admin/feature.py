@@ -21,6 +21,7 @@ from cluster.broker.admin.exports import Exports
 from cluster.broker.admin.figures import runtime
 from cluster.broker.admin.groups import moving, progress, settings
 from cluster.broker.admin.housekeeping import Housekeeping
+from cluster.broker.admin.lead_file import LeadFile
 from cluster.broker.admin.ports import AdminPorts
 from cluster.broker.admin.retention import KeepEntries, Retention
 from cluster.broker.kernel.apply.derived import DerivedStore
@@ -39,10 +40,10 @@ from cluster.broker.registration import Registered
 from cluster.core.apply import AppliedState
 from cluster.core.filter_bits import FilterBits
 from cluster.core.groups import Change, ClientRegistry
-from cluster.core.lead_history import LeadHistory
 from cluster.core.statistics import DailyTotals, Statistics
 from cluster.errors import ClusterError
 from cluster.security.access_file import Access
+from commitlog.store.layout import StoreLayout
 
 #: Requests of administrators, by file.
 TABLES = (
@@ -95,6 +96,7 @@ class Admin:
     ) -> None:
         """See `Housekeeping` and `Retention` for the last three."""
         config, owned, now_ms = environment.config, environment.owned, environment.clock.time_ms
+        lead_file = _leaders_seen(environment, leadership)
         self.ports = AdminPorts(
             access=access,
             advertised=str(environment.advertised),
@@ -107,7 +109,7 @@ class Admin:
             groups_under_way=_changes_under_way(leadership_parts),
             leader_address=leader_address,
             leadership=leadership,
-            leads=_leaders_seen(leadership, now_ms),
+            leads=lead_file.history,
             log=log,
             now=owned.time,
             now_ms=now_ms,
@@ -131,6 +133,7 @@ class Admin:
             self.ports,
             Exports(environment.files, config.root, state, filters),
             retention,
+            lead_file,
             close_idle=close_idle,
             clients_left=clients_left,
         )
@@ -146,12 +149,14 @@ class Admin:
         return self.housekeeping.running()
 
 
-def _leaders_seen(leadership: Leadership, now_ms: Callable[[], int]) -> LeadHistory:
-    leads = LeadHistory(now_ms())
+def _leaders_seen(environment: BrokerEnvironment, leadership: Leadership) -> LeadFile:
+    root, now_ms = environment.config.root, environment.clock.time_ms
+    file = LeadFile(environment.files, root, StoreLayout(root).staging, now_ms())
+    told = file.history.told
     leadership.on_change(
-        lambda: leads.told(leadership.role, leadership.term, leadership.leader, now_ms())
+        lambda: told(leadership.role, leadership.term, leadership.leader, now_ms())
     )
-    return leads
+    return file
 
 
 def _changes_under_way(parts: LeadershipParts) -> ChangesUnderWay:

@@ -1,5 +1,5 @@
-"""Periodic work of a broker: checkpoints, exports, idle connections, lost clients, disk space, and
-log files that are no longer kept.
+"""Periodic work of a broker: checkpoints, exports, idle connections, lost clients, disk space, log
+files that are no longer kept, and the leaders that were seen.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 
 from cluster.broker.admin.exports import Exports
+from cluster.broker.admin.lead_file import LeadFile
 from cluster.broker.admin.ports import AdminPorts
 from cluster.broker.admin.retention import Retention
 from cluster.broker.kernel.apply.derived import DerivedStore
@@ -33,6 +34,7 @@ class Housekeeping:
         ports: AdminPorts,
         exports: Exports,
         retention: Retention,
+        leads: LeadFile,
         *,
         close_idle: Callable[[], None],
         clients_left: Callable[[Change], None],
@@ -42,7 +44,7 @@ class Housekeeping:
         `clients_left` learns which clients were not heard for too long.
         """
         self._ports, self._exports, self._close_idle = ports, exports, close_idle
-        self.retention = retention
+        self.retention, self._leads = retention, leads
         self._clients_left = clients_left
         self._checkpointed_at = self._exported_at = self._swept_at = ports.now()
         self._checkpoint_position = ports.state.position
@@ -58,6 +60,7 @@ class Housekeeping:
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+            await self._leads.save()
 
     async def _run(self) -> None:
         while True:  # until it is cancelled
@@ -70,6 +73,7 @@ class Housekeeping:
         ports.daily_totals.look(ports.now_ms())
         ports.access.look_again()
         ports.disk.look()
+        await self._leads.save()
         if now - self._swept_at >= SWEEP_SECONDS:
             self._swept_at = now
             self._close_idle()

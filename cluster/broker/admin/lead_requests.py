@@ -1,9 +1,9 @@
-"""Leaders that a replica has seen: 31022. Any replica answers, from its own memory.
+"""Leaders that a replica has seen: 31022. Any replica answers, from its own list.
 
     {"node": "n1", "since_ms": 1795750000000,
      "rows": [{"at_ms": 1795750001000, "term": 3, "leader": "n0", "why": "not-heard"}]}
 
-The newest row is the last one; see cluster/core/lead_history.py.
+The newest row is the last one; see cluster/core/lead_history.py. lead_file.py keeps them on disk.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The leaders of each broker name, and why the lead moved: each replica's memory in one list.
+"""The leaders of each broker name, and why the lead moved: each replica's list in one.
 
 Every replica is asked (31022), so a move is known while one node lives that saw it. A node tells
 the reason only of the elections that it won: its row counts, where there is one.
