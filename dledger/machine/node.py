@@ -36,6 +36,7 @@ from dledger.errors import (
 from dledger.log.log_start import LogStart
 from dledger.machine.agreement import Agreement
 from dledger.machine.applier import Applier, Results, Told
+from dledger.machine.applying import Applying
 from dledger.machine.changes import Changes
 from dledger.machine.entries import HEAD_SIZE, Kind
 from dledger.machine.keeping import Kept, kept_by
@@ -114,6 +115,7 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         agreement = Agreement(node, machine.compare_every, self._compare)
         self._applier = Applier(machine, agreement, self._told, self._results, self._voters)
         self._leading = Leading(self.log, self._applier)
+        self._applying = Applying(self.log, self._applier, self.settings.apply_seconds_max)
         self._new_number = numbers_from(draw_first_id())
         self._proposer = Proposer(
             node, 0, self._applier, _Ports(self), self.settings.resend_seconds, LATE_MAX
@@ -259,32 +261,13 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
 
     # -- StateMachine of the log -------------------------------------------------------------------
 
-    def apply(self, first: Index, last: Index) -> None:
+    def apply(self, first: Index, last: Index) -> Index:
         """Called by the log."""
-        begun = self._owned.time()
         try:
-            at = first
-            while at <= last:
-                end = last if self._saving is None else self._saving.piece(at, last)
-                self._apply(at, end)
-                at = Index(end + 1)
+            return self._applying.apply(first, last, self._saving)
         except NodeFailed as failure:
             self._failure = self._failure or failure
             raise
-        seconds = self._owned.time() - begun
-        if seconds > self.settings.apply_seconds_max:
-            self._complaints.say(
-                "slow apply",
-                "%s: the machine took %.2f s for entries %d to %d; while it runs the node is "
-                "silent, so keep apply short or raise the election timeouts",
-                self.config.node_id,
-                seconds,
-                first,
-                last,
-            )
-
-    def _apply(self, first: Index, last: Index) -> None:
-        self._applier.apply(self.log.store.bodies(first, last), leads=self.log.is_leader)
 
     def role_changed(self, role: Role, term: Term, leader: NodeId | None) -> None:
         """Called by the log."""

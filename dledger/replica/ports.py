@@ -46,8 +46,12 @@ class Proposal:
 class StateMachine(Protocol):
     """The state machine of the log. Called on the replica's thread; must not block."""
 
-    def apply(self, first: Index, last: Index) -> None:
-        """Entries `first`..`last` are committed; called in order, each index once per process."""
+    def apply(self, first: Index, last: Index) -> Index | None:
+        """Entries `first`..`last` are committed; called in order, each index once per process.
+
+        Returns the last one that was applied, at least `first`, when the others would take too
+        long: they come again in the next turn. None: all were.
+        """
         ...
 
     def role_changed(self, role: Role, term: Term, leader: NodeId | None) -> None:

@@ -108,7 +108,8 @@ class Replica:
         self._held: list[tuple[int, NodeId, Message]] = []
         self._sent: tuple[object, AppendEntries] | None = None
         self._reads: dict[int, Ready] = {}
-        self._waiting_reads, self._freshness, self._pace = WaitingReads(), Freshness(), ApplyPace()
+        self._waiting_reads, self._freshness = WaitingReads(), Freshness()
+        self._pace = ApplyPace(log)
         self._outcomes: dict[int, Ready] = {}  # of transfers, and of changes of the group
         self._new_id = numbers_from(first_id)
         self.failure: NodeFailed | None = None
@@ -451,7 +452,9 @@ class Replica:
         index = self._pace.through(self.applied, effect.index, self.repair)
         if index <= self.applied:
             return
-        self.machine.apply(Index(self.applied + 1), index)
+        taken = self.machine.apply(Index(self.applied + 1), index)
+        if taken is not None and taken < index:
+            index, self._pace.is_behind = taken, True
         self.applied = index
         self.log.save_commit(index)
         self._pending.applied(index)

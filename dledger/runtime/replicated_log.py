@@ -15,19 +15,19 @@ An entry is your bytes, nothing added. With `producer` and `sequence` it is wrap
 from __future__ import annotations
 
 import asyncio
-import heapq
 import math
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from commitlog.files.system import OS_FILES, Buffer, FileSystem
 from dledger.config import RaftConfig
 from dledger.core.configuration import ChangeKind, Member
-from dledger.core.types import NO_INDEX, Index, NodeId, Role, Term
+from dledger.core.types import Index, NodeId, Role, Term
 from dledger.errors import LogUsageError, NodeFailed
 from dledger.log.port import LogStore
 from dledger.producers.durability import Durability
 from dledger.replica.envelope import ENVELOPE_MAGIC, Tag
 from dledger.replica.ports import Proposal, StateMachine
+from dledger.runtime.applied import Applied
 from dledger.runtime.clock import Clock, clock_for
 from dledger.runtime.driver import Driver
 from dledger.runtime.futures import resolve
@@ -70,11 +70,10 @@ class ReplicatedLog(Lifetime):
         self._driver: Driver | None = None
         self._life = asyncio.Lock()  # of `start` and `close`
         self._store: LogStore | None = None
-        self.entry_size_max, self._waiting_number = config.entry_size_max, 0
+        self.entry_size_max = config.entry_size_max
         self._failure: NodeFailed | None = None
-        self.is_open, self._applied = False, NO_INDEX  # started, and not known to have failed
+        self.is_open, self._applied = False, Applied()  # open: started, not known to have failed
         self._story = RoleStory(NodeId(config.node_id))
-        self._waiting: list[tuple[Index, int, asyncio.Future[None]]] = []  # heap by index, number
         self._leader_waiting: list[asyncio.Future[str]] = []
         self.owned = Owned(self._stopped_by)
         self._turn = Turn(self.propose, self.owned)
@@ -244,10 +243,10 @@ class ReplicatedLog(Lifetime):
         """
         if staleness < math.inf:
             await self.read_barrier(staleness)
-        store = self._opened()
-        if not store.first_index <= index <= self._applied:
+        store, last = self._opened(), self._applied.index
+        if not store.first_index <= index <= last:
             raise IndexError(
-                f"entry {index} is not among the committed {store.first_index} to {self._applied}"
+                f"entry {index} is not among the committed {store.first_index} to {last}"
             )
         return entry_of(store.entry(Index(index)))
 
@@ -259,7 +258,7 @@ class ReplicatedLog(Lifetime):
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._running().read_index(resolve(done), staleness)
         await done
-        return self._applied
+        return self._applied.index
 
     async def committed(self, after: int = -1) -> AsyncIterator[LogEntry]:
         """Every committed entry behind index `after`, in order, for ever; no-ops are left out.
@@ -271,7 +270,7 @@ class ReplicatedLog(Lifetime):
             raise IndexError(f"the log begins at {store.first_index}, behind entry {index}")
         while True:  # until the caller has enough, or the replica stops
             await self.wait(index)
-            last = min(self._applied, index + _CHUNK_COUNT - 1)
+            last = min(self._applied.index, index + _CHUNK_COUNT - 1)
             for entry in [entry_of(entry) for entry in store.entries(Index(index), Index(last))]:
                 if not entry.noop:
                     yield entry
@@ -280,13 +279,9 @@ class ReplicatedLog(Lifetime):
 
     async def wait(self, index: int) -> None:
         """Until entry `index` is committed and applied here. Raises NodeFailed."""
-        if index <= self._applied:
-            return
-        self._running()
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting_number += 1
-        heapq.heappush(self._waiting, (Index(index), self._waiting_number, done))
-        await done
+        if index > self._applied.index:
+            self._running()
+            await self._applied.reach(index)
 
     async def wait_for_leader(self) -> str:
         """Until a leader is known; its node id. Raises NodeFailed."""
@@ -312,7 +307,7 @@ class ReplicatedLog(Lifetime):
     @property
     def applied(self) -> Index:
         """Highest index that is committed and applied here, -1 for none."""
-        return self._applied
+        return self._applied.index
 
     @property
     def driver(self) -> Driver:
@@ -330,10 +325,10 @@ class ReplicatedLog(Lifetime):
         assert driver is not None
         return LogStatus(
             driver.replica.status(),
-            self._applied,
+            self._applied.index,
             store.first_index,
             store.end_position,
-            len(self._waiting),
+            self._applied.waiting_count,
             driver.transport.status(),
             driver.replica.node.disk,
             *driver.replica.node.reads_served,
@@ -341,20 +336,17 @@ class ReplicatedLog(Lifetime):
 
     # -- StateMachine ----------------------------------------------------------------------------
 
-    def apply(self, first: Index, last: Index) -> None:
+    def apply(self, first: Index, last: Index) -> Index:
         """Called by the replica."""
+        if self._machine is not None and (taken := self._machine.apply(first, last)) is not None:
+            last = taken
         self._tagging.applied(first, last)
-        if self._machine is not None:
-            self._machine.apply(first, last)
         self.state_is(last)
+        return last
 
     def state_is(self, last: Index) -> None:
         """All that entries up to `last` led to is here, by applying them or as another's state."""
-        self._applied = last
-        while self._waiting and self._waiting[0][0] <= last:
-            done = heapq.heappop(self._waiting)[2]
-            if not done.done():
-                done.set_result(None)
+        self._applied.moved(last)
 
     def role_changed(self, role: Role, term: Term, leader: NodeId | None) -> None:
         """Called by the replica."""
@@ -392,9 +384,8 @@ class ReplicatedLog(Lifetime):
     def _fail(self, failure: NodeFailed) -> None:
         self.is_open, self._failure = False, (failure := self._failure or failure)
         self._tagging.fail(failure)
-        ends: list[asyncio.Future[None] | asyncio.Future[str]] = [one[2] for one in self._waiting]
-        ends += self._leader_waiting
-        self._waiting, self._leader_waiting = [], []
-        for done in ends:
+        self._applied.fail(failure)
+        waiting, self._leader_waiting = self._leader_waiting, []
+        for done in waiting:
             if not done.done():
                 done.set_exception(failure)

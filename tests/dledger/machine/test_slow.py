@@ -49,7 +49,7 @@ async def test_a_slow_apply_is_told_with_its_entries(
 
     monkeypatch.setattr(node._owned, "time", lambda: time() + ahead)
     monkeypatch.setattr(Slow, "clock_moved", staticmethod(move))
-    with caplog.at_level(logging.WARNING, "dledger.machine.node"):
+    with caplog.at_level(logging.WARNING, "dledger.machine.applying"):
         quick = await within(node.propose(0), "a result")
         assert not caplog.records
         slow = await within(node.propose(5), "a result")

@@ -1,0 +1,92 @@
+"""A start applies a whole log, and the loop does all else meanwhile: by bytes and by time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from dledger import Entry, ReplicatedStateMachine
+from dledger.machine import applying
+from dledger.replica import apply_pace
+from tests.waiting import eventually, within
+
+from .group import MachineGroup
+
+LARGE = "x" * 700_000
+
+
+class Turns(ReplicatedStateMachine[str, int]):
+    """Counts bytes and commands by the turn of the loop that applied them."""
+
+    turn = 0
+
+    def __init__(self) -> None:
+        self.sizes: Counter[int] = Counter()
+        self.counts: Counter[int] = Counter()
+
+    def apply(self, entry: Entry[str]) -> int:
+        self.sizes[Turns.turn] += len(entry.command)
+        self.counts[Turns.turn] += 1
+        return self.counts.total()
+
+
+@pytest_asyncio.fixture
+async def group(
+    tmp_path: Path, new_address: Callable[[], str]
+) -> AsyncIterator[MachineGroup[str, int]]:
+    made = MachineGroup(tmp_path, new_address, Turns, 1)
+    await made.start()
+    yield made
+    await made.close()
+
+
+async def replayed(group: MachineGroup[str, int], commands: list[str]) -> Turns:
+    """The machine of a node that has started again behind these commands."""
+    node = await group.leader()
+    for command in commands:
+        await within(node.propose(command), "a result")
+    await group.stop("n0")
+
+    async def count_turns() -> None:
+        while True:  # until it is cancelled
+            Turns.turn += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.ensure_future(count_turns())
+    await group.start("n0")
+    machine = group.nodes["n0"].machine
+    assert isinstance(machine, Turns)
+    await eventually(lambda: machine.counts.total() == len(commands), "all commands again", 60)
+    counting.cancel()
+    return machine
+
+
+async def test_large_entries_are_applied_few_a_turn(group: MachineGroup[str, int]) -> None:
+    machine = await replayed(group, [LARGE] * 24)
+    assert max(machine.sizes.values()) <= apply_pace.BYTES_AT_ONCE
+    assert len(machine.sizes) >= 24 * len(LARGE) // apply_pace.BYTES_AT_ONCE
+
+
+async def test_a_slow_machine_applies_few_entries_a_turn(
+    group: MachineGroup[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each command takes a turn's time by the node's clock, which a busy machine does not move."""
+    ahead = 0.0
+    apply, time = Turns.apply, applying.Applying.time
+
+    def slowly(machine: Turns, entry: Entry[str]) -> int:
+        nonlocal ahead
+        ahead += applying.TURN_SECONDS
+        return apply(machine, entry)
+
+    monkeypatch.setattr(Turns, "apply", slowly)
+    monkeypatch.setattr(applying.Applying, "time", lambda self: time(self) + ahead)
+    machine = await replayed(group, ["x"] * 200)
+    counts = [machine.counts[turn] for turn in sorted(machine.counts)]
+    assert counts[0] <= applying.PIECE_FIRST, "before anything is known of it"
+    assert counts[-20:] == [1] * 20
