@@ -10,7 +10,7 @@ from dledger.errors import NodeFailed
 
 
 class Applied:
-    """`index`: highest one whose entry the state holds, -1 for none. Used on the event loop."""
+    """`index`: highest index that the state holds, -1 for none. Used on the event loop."""
 
     def __init__(self) -> None:
         self.index = NO_INDEX
