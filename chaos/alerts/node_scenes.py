@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime
 import errno
 import os
 import signal
@@ -15,6 +16,7 @@ from chaos.alerts.place import Place
 from chaos.drivers import regions
 from chaos.drivers.shim import Mode
 from cluster.local import processes
+from cluster.security.certificates import Subject, make_all, renew
 
 HANDOVERS = 6
 SLOW_SYNC_MS = 800
@@ -173,6 +175,27 @@ async def clock_off(place: Place) -> AsyncIterator[str]:
         yield f"wall clock of {node} {CLOCK_AHEAD_MS // 1000} s ahead"
     finally:
         await place.ask(node, clock={"wall_ms": 0})
+
+
+@contextlib.asynccontextmanager
+async def certificate_ends(place: Place, days: int) -> AsyncIterator[str]:
+    """A follower's certificate for clients ends within so many days; it is renewed."""
+    node, folder = await place.follower(), place.folder / "certificates"
+    await asyncio.to_thread(make_all, folder, [Subject(node)], days)
+    pem = folder / f"{node}.pem"
+    place.arena.cluster.environment[node] = {
+        "DLEDGER_BROKER_TLS_MODE": "permissive",
+        "DLEDGER_BROKER_TLS_CERTIFICATE": str(pem),
+        "DLEDGER_BROKER_TLS_KEY": str(pem.with_suffix(".key")),
+    }
+    await place.arena.kill(node)
+    await place.arena.restart(node)
+    await place.arena.ready()
+    try:
+        yield f"the certificate of {node} ends in {days} d"
+    finally:
+        soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=30)
+        await asyncio.to_thread(renew, folder, soon)
 
 
 @contextlib.asynccontextmanager

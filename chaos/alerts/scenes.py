@@ -5,6 +5,7 @@ Each rule of `cluster/settings/conf_alerts.py` has its scene; a test compares bo
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -77,6 +78,18 @@ SCENES = (
         equipment=("disk-slow",),
     ),
     Scene("clock", node_scenes.clock_off, ("DledgerClockOff",), quick=True),
+    Scene(
+        "certificate-10-days",
+        functools.partial(node_scenes.certificate_ends, days=10),
+        ("DledgerCertificateEnds",),
+        (_DOWN, _MARGIN),
+    ),
+    Scene(
+        "certificate-1-day",
+        functools.partial(node_scenes.certificate_ends, days=1),
+        ("DledgerCertificateEndsSoon",),
+        (_DOWN, _MARGIN),
+    ),
     Scene("port-taken", node_scenes.port_taken, ("DledgerClientPortTaken",)),
     Scene(
         "newer-record",

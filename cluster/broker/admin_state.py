@@ -51,6 +51,7 @@ def _replica(parts: BrokerComponents, failed: str) -> dict[str, Any]:
         "failed": failed or node.failure,
         "disk": disk.health.name.lower(),
         "disk_detail": disk.detail,
+        "certificates": [one._asdict() for one in parts.admin_ports.certificates.ends()],
         "sync_seconds": round(disk.sync_seconds, 6),
         "reads_by_lease": reads_by_lease,
         "reads_by_index": reads_by_index,

@@ -7,10 +7,13 @@ them and `dledger doctor` prints them.
 
 from __future__ import annotations
 
+import math
 import statistics
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from cluster.security.certificate_ends import URGENT_SECONDS, WARNED_SECONDS
 from dledger.config import is_loopback
 
 CRITICAL, WARNING = "critical", "warning"
@@ -149,6 +152,7 @@ def _of_replica(row: Row, leader: Row | None, *, is_heard: bool) -> Iterator[dic
             f"the disk of {node} is {float(row['disk_used_ratio']):.0%} full",
             "free space, add disk, or keep messages for less time (broker.reserved_hours)",
         )
+    yield from _of_certificates(row)
     behind = behind_leader(row, leader)
     if behind is not None and behind > LAG_ENTRIES_MAX:
         yield alert(
@@ -157,6 +161,21 @@ def _of_replica(row: Row, leader: Row | None, *, is_heard: bool) -> Iterator[dic
             node,
             f"{node} is {behind} entries behind its leader",
             "look at its disk and its link; it catches up by itself when both are well",
+        )
+
+
+def _of_certificates(row: Row) -> Iterator[dict[str, str]]:
+    """The first of its certificates that ends, by the clock of this machine."""
+    left = float(row.get("certificate_ends_at", math.inf)) - time.time()
+    if left < WARNED_SECONDS:
+        node, file = str(row["node"]), row.get("certificate_ends_first", "")
+        when = f"ends in {left / 86_400:.1f} days" if left > 0 else "has ended"
+        yield alert(
+            CRITICAL if left < URGENT_SECONDS else WARNING,
+            "certificate-ends",
+            node,
+            f"a certificate of {node} {when}: {file}; from then on nobody connects with it anew",
+            "dledger tls renew FOLDER, then copy its files to the node; it reads them by itself",
         )
 
 

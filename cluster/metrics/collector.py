@@ -241,10 +241,16 @@ QUOTA_REFUSALS = Shape(
     "Requests refused for their account's quota; without a name: those of many accounts.",
     (*BROKER_LABELS, "account"),
 )
+CERTIFICATES = Shape(
+    "dledger_certificate_not_after_seconds",
+    GAUGE,
+    "When the first certificate of a file in use ends, since 1970.",
+    (*RAFT_LABELS, "use", "file"),
+)
 BUILD = Shape("dledger_build_info", GAUGE, "Always 1.", ("version", "python"))
 SHAPES = (
     *(ROLE, DISK, MAY_FAIL, FOLLOWER_LAG, FOLLOWER_WINDOW, ACKNOWLEDGED),
-    *(LAG_MESSAGES, LAG_SECONDS, LAGS_LEFT_OUT, QUOTA_REFUSALS, BUILD),
+    *(LAG_MESSAGES, LAG_SECONDS, LAGS_LEFT_OUT, QUOTA_REFUSALS, CERTIFICATES, BUILD),
 )
 
 Family = GaugeMetricFamily | CounterMetricFamily
@@ -276,6 +282,8 @@ class StatusCollector(Collector):
         yield _filled(ACKNOWLEDGED, promised, raft)
         refused = [((account,), count) for account, count in status["quota_refusals"].items()]
         yield _filled(QUOTA_REFUSALS, refused, broker)
+        ends = [((one["use"], one["file"]), one["seconds"]) for one in status["certificates"]]
+        yield _filled(CERTIFICATES, ends, raft)
         yield from _group_lags(self._lags(), broker)
         yield _filled(BUILD, [((), 1.0)], (_own_version(), platform.python_version()))
 

@@ -13,6 +13,7 @@ from cluster.core.delay.delayed import CLOCK_SKEW_MS_MAX
 from cluster.core.delay.delayed import WAITING_MAX as DELAYED_MAX
 from cluster.core.transactions.halves import WAITING_MAX as HALVES_MAX
 from cluster.health.alerts import CRITICAL, DISK_USED_MAX, LAG_ENTRIES_MAX, WARNING
+from cluster.security.certificate_ends import URGENT_SECONDS, WARNED_SECONDS
 
 RUNBOOKS = "docs/runbooks.md"
 NEARLY_FULL = 0.8
@@ -40,6 +41,12 @@ class Rule(NamedTuple):
     means: str
     steps: Sequence[str]
 
+
+_RENEW = (
+    "`dledger tls show FOLDER` lists all certificates and their ends.",
+    "`dledger tls renew FOLDER` makes those anew that end soon; copy each node's files to it.",
+    "Nodes read the new files by themselves, with the next connection.",
+)
 
 RULES = (
     Rule(
@@ -212,6 +219,24 @@ RULES = (
         "{{ $labels.self_id }} refuses requests for their account or signature",
         "A client has a wrong secret or a wrong clock, or somebody tries secrets.",
         ("`dledger logs NODE` names address and account; compare its secret.",),
+    ),
+    Rule(
+        "DledgerCertificateEnds",
+        WARNING,
+        f"dledger_certificate_not_after_seconds - time() < {WARNED_SECONDS} >= {URGENT_SECONDS}",
+        5,
+        "a certificate of {{ $labels.self_id }} ends within 14 days: {{ $labels.file }}",
+        "From its end on nobody connects with it anew; connections that are open stay.",
+        _RENEW,
+    ),
+    Rule(
+        "DledgerCertificateEndsSoon",
+        CRITICAL,
+        f"dledger_certificate_not_after_seconds - time() < {URGENT_SECONDS}",
+        5,
+        "a certificate of {{ $labels.self_id }} ends within 2 days: {{ $labels.file }}",
+        "Once it has ended nobody connects with it anew: its node is lost to peers, or to clients.",
+        _RENEW,
     ),
     Rule(
         "DledgerConsumerBehind",

@@ -55,6 +55,12 @@ PANELS = (
     Panel("Size of the log", "rocketmq_storage_size", "{{node_id}}", "bytes"),
     Panel("Disk in use", "dledger_disk_used_ratio", "{{node_id}}", "percentunit"),
     Panel("Wall clock ahead of the group", "dledger_clock_ahead_seconds", "{{self_id}}", "s"),
+    Panel(
+        "Until the first certificate ends",
+        "min by (self_id) (dledger_certificate_not_after_seconds) - time()",
+        "{{self_id}}",
+        "s",
+    ),
     Panel("Client connections", "dledger_client_connections", "{{node_id}}"),
     Panel("Waiting pulls", "dledger_long_polls", "{{node_id}}"),
     Panel("Groups whose members disagree", "dledger_groups_disagreeing", "{{node_id}}"),

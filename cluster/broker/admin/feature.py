@@ -16,6 +16,7 @@ from cluster.broker.admin import (
     topic_requests,
     waiting_requests,
 )
+from cluster.broker.admin.certificates_used import CertificatesUsed
 from cluster.broker.admin.expected_rows import ChangesUnderWay
 from cluster.broker.admin.exports import Exports
 from cluster.broker.admin.figures import runtime
@@ -101,6 +102,7 @@ class Admin:
             access=access,
             advertised=str(environment.advertised),
             calls=calls,
+            certificates=CertificatesUsed(config, log),
             config=config,
             live=environment.live,
             daily_totals=DailyTotals(statistics, config.broker_name),
@@ -125,13 +127,12 @@ class Admin:
             topics_under_way=_changes_under_way(leadership_parts),
             writer=writer,
         )
-        retention = Retention(
-            self.ports, environment.beginning, environment.files, keep=keep_entries
-        )
+        files, beginning = environment.files, environment.beginning
+        retention = Retention(self.ports, beginning, files, keep=keep_entries)
         leadership_parts.add(retention, Retention.leadership_ended)
         self.housekeeping = Housekeeping(
             self.ports,
-            Exports(environment.files, config.root, state, filters),
+            Exports(files, config.root, state, filters),
             retention,
             lead_file,
             close_idle=close_idle,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from cluster.broker.admin.certificates_used import CertificatesUsed
 from cluster.broker.admin.expected_rows import ChangesUnderWay
 from cluster.broker.config import BrokerConfig
 from cluster.broker.kernel.apply.derived import DerivedStore
@@ -33,6 +34,7 @@ class AdminPorts:
     access: Access
     advertised: str
     calls: ClientCalls
+    certificates: CertificatesUsed
     config: BrokerConfig
     live: LiveSettings
     derived: DerivedStore

@@ -33,6 +33,7 @@ NUMBERS = (
     "committed_index",
     "applied_index",
     "dispatched_index",
+    "certificate_ends_at",
 )
 RATES = ("disk_used_ratio", "messages_in_per_second", "messages_out_per_second")
 UNREACHABLE: dict[str, Any] = {"role": "unreachable", "up": False}

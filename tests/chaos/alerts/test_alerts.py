@@ -147,7 +147,7 @@ def test_what_did_not_fire_or_should_not_have_is_not_good() -> None:
 def test_wrong_uses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     done = CliRunner().invoke(chaos, ["alerts", "--scenes", "nonsense"])
     assert done.exit_code == USAGE
-    assert "there is no scene 'nonsense'; there are clock, " in done.output
+    assert "there is no scene 'nonsense'; there are certificate-1-day, " in done.output
     monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NoPrometheus, match="install it"):

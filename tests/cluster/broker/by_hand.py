@@ -41,6 +41,7 @@ class HandLog:
 
     def __init__(self, store: MemoryLog) -> None:
         self.roster = SimpleNamespace(levels=dict)  # no other members
+        self.config = SimpleNamespace(tls_mode="disabled")
         self.store, self.replica = store, self
         self.role, self.term, self.leader = Role.FOLLOWER, Term(1), cast(NodeId | None, None)
         self.applied = self.noop_index = NO_INDEX

@@ -93,6 +93,7 @@ OUTLIVES = {
     "Subscriptions": "expressions that were parsed",
     "TopicRoutes": "answers about topics, made again when one changes",
     "AccountsKnown": "that all was applied once since the start",
+    "CertificateEnds": NODE,
     "Exports": NODE,
     "Housekeeping": NODE,
     "LeadershipParts": "the list itself",

@@ -53,6 +53,7 @@ STATUS = {
     "closed_relay_ports": {},
     "mistakes": 0,
     "quota_refusals": {"payments": 3},
+    "certificates": [{"use": "peers", "file": "n0.pem", "seconds": 1800000000.0}],
     "records_passed_over": 0,
     "messages_out": 12,
     "bytes_out": 13,

@@ -76,6 +76,20 @@ FIRES: dict[str, tuple[Mapping[str, str], Mapping[str, str]]] = {
         {'dledger_signatures_refused_total{group="broker-a", self_id="n0"}': "0+90x60"},
         RAFT,
     ),
+    "DledgerCertificateEnds": (
+        {
+            'dledger_certificate_not_after_seconds{group="broker-a", self_id="n0", use="peers", '
+            'file="n0.pem"}': "1209600x60"
+        },
+        {**RAFT, "use": "peers", "file": "n0.pem"},
+    ),
+    "DledgerCertificateEndsSoon": (
+        {
+            'dledger_certificate_not_after_seconds{group="broker-a", self_id="n0", use="peers", '
+            'file="n0.pem"}': "172800x60"
+        },
+        {**RAFT, "use": "peers", "file": "n0.pem"},
+    ),
     "DledgerConsumerBehind": (
         {'dledger_consumer_lag_seconds{cluster="c", node_id="n0", consumer_group="g"}': "901x60"},
         {**BROKER, "consumer_group": "g"},

@@ -136,6 +136,11 @@ def _replica(ports: AdminPorts, call: Call) -> dict[str, object]:
         "disk_detail": disk.detail,
         "failed": node.failure,
     }
+    ends = ports.certificates.ends()
+    if ends:
+        first = min(ends, key=lambda one: one.seconds)
+        figures["certificate_ends_at"] = int(first.seconds)
+        figures["certificate_ends_first"] = f"{first.file} ({first.use})"
     return {f"dledger.{name}": value for name, value in figures.items()}
 
 
