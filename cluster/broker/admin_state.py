@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import heapq
 import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from cluster.broker.components import BrokerComponents
+from cluster.core.statistics import TOPIC_PUT_NUMS
+from cluster.core.topics import DLQ_PREFIX
+from cluster.core.transactions.halves import Outcome
 from dledger.core.configuration import Standing
 from dledger.core.status import NodeStatus, PeerStatus
+
+DEAD_LETTER_GROUPS_MAX = 500
+"""Groups whose dead letters are told: a monitor keeps a series for each."""
 
 
 def snapshot(parts: BrokerComponents, address: str, *, failed: str = "") -> dict[str, Any]:
@@ -126,11 +133,16 @@ def _counted(parts: BrokerComponents) -> dict[str, Any]:
             "bytes": parts.appender.in_flight_bytes,
         },
         "messages_in": parts.sends.context.messages,
+        "bytes_in": parts.sends.context.bytes,
         "sends_refused": parts.sends.context.refused,
         "signatures_refused": parts.access.refused,
         "quota_refusals": dict(parts.access.quotas.refused),
         "mistakes": parts.owned.mistakes,
         "records_passed_over": parts.state.unreadable,
+        "commits": parts.transactions.counts[Outcome.COMMITTED],
+        "rollbacks": parts.transactions.counts[Outcome.ROLLED_BACK],
+        "dead_letters": _dead_letters(parts),
+        "sends_closed": parts.disk.refuse_sends() is not None,
         "messages_out": parts.queues.messages,
         "bytes_out": parts.queues.bytes,
         "durability": parts.config.durability,
@@ -149,6 +161,13 @@ def _counted(parts: BrokerComponents) -> dict[str, Any]:
         "registrations": parts.registrar.registrations,
         "registration_failures": parts.registrar.failures,
     }
+
+
+def _dead_letters(parts: BrokerComponents) -> dict[str, int]:
+    """Group → messages that it gave up since this node leads; of many groups those with most."""
+    totals = parts.admin_ports.statistics.totals(TOPIC_PUT_NUMS, DLQ_PREFIX)
+    most = heapq.nlargest(DEAD_LETTER_GROUPS_MAX, totals, key=lambda topic: totals[topic])
+    return {topic.removeprefix(DLQ_PREFIX): totals[topic] for topic in sorted(most)}
 
 
 def _lists(values: dict[str, Any]) -> dict[str, Any]:

@@ -125,6 +125,14 @@ class Statistics:
         item = self._items.get((name, key))
         return item.total if item is not None else 0
 
+    def totals(self, name: str, begins: str) -> dict[str, int]:
+        """Key → total of each key that begins so."""
+        return {
+            key: item.total
+            for (counter, key), item in self._items.items()
+            if counter == name and key.startswith(begins)
+        }
+
     def forget(self, keys: Iterable[str]) -> None:
         """A topic or group was deleted."""
         gone = set(keys)

@@ -8,7 +8,7 @@ with base units as suffixes and `_total` on counters; never a value inside a nam
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
 
@@ -16,6 +16,16 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from cluster.core.group_lag import Lags
+from cluster.metrics.families import (
+    BROKER_LABELS,
+    COUNTER,
+    GAUGE,
+    RAFT_LABELS,
+    Family,
+    Shape,
+    filled,
+)
+from cluster.metrics.groups import GROUP_SHAPES, group_families
 from dledger.core.types import DiskHealth
 
 Status = Mapping[str, Any]
@@ -50,7 +60,6 @@ def _repair(key: str) -> Callable[[Status], float]:
     return read
 
 
-GAUGE, COUNTER = GaugeMetricFamily, CounterMetricFamily
 RAFT = (
     Metric("dledger_term", GAUGE, "Leadership period.", _key("term")),
     Metric("dledger_first_index", GAUGE, "Oldest entry kept.", _key("first_index")),
@@ -141,7 +150,29 @@ RAFT = (
 BROKER = (
     Metric("rocketmq_messages_in_total", COUNTER, "Messages stored.", _key("messages_in")),
     Metric("rocketmq_messages_out_total", COUNTER, "Messages given out.", _key("messages_out")),
-    Metric("rocketmq_throughput_out_total", COUNTER, "Their bytes.", _key("bytes_out")),
+    Metric(
+        "rocketmq_throughput_in_total",
+        COUNTER,
+        "Bytes of the stored messages' records.",
+        _key("bytes_in"),
+    ),
+    Metric(
+        "rocketmq_throughput_out_total", COUNTER, "Bytes of those given out.", _key("bytes_out")
+    ),
+    Metric("rocketmq_commit_messages_total", COUNTER, "Halves committed.", _key("commits")),
+    Metric("rocketmq_rollback_messages_total", COUNTER, "Halves rolled back.", _key("rollbacks")),
+    Metric(
+        "rocketmq_broker_permission",
+        GAUGE,
+        "6: messages are taken and given out; 4: given out only, as the disk is full.",
+        lambda status: 4.0 if status["sends_closed"] else 6.0,
+    ),
+    Metric(
+        "rocketmq_consumer_group_number",
+        GAUGE,
+        "Consumer groups with members.",
+        lambda status: float(len(status["consumer_groups"])),
+    ),
     Metric("rocketmq_storage_size", GAUGE, "Bytes of log.", _key("end_position")),
     Metric(
         "rocketmq_storage_dispatch_behind_bytes",
@@ -182,24 +213,8 @@ BROKER = (
     Metric("dledger_long_polls", GAUGE, "Pulls that wait for messages.", _key("long_polls")),
     Metric("dledger_disk_used_ratio", GAUGE, "Share of the disk in use.", _key("disk_used_ratio")),
 )
-RAFT_LABELS = ("group", "self_id")
-BROKER_LABELS = ("cluster", "node_id")
 
 
-class Shape(NamedTuple):
-    """A metric with more labels than its node's, or that not every node has."""
-
-    name: str
-    kind: type[GaugeMetricFamily] | type[CounterMetricFamily]
-    help: str
-    labels: tuple[str, ...]
-
-    def family(self) -> GaugeMetricFamily | CounterMetricFamily:
-        """Without samples yet."""
-        return self.kind(self.name, self.help, labels=self.labels)
-
-
-_GROUP_LABELS = (*BROKER_LABELS, "consumer_group", "topic")
 ROLE = Shape("dledger_role", GAUGE, "1 for the role it has.", (*RAFT_LABELS, "role"))
 DISK = Shape("dledger_disk", GAUGE, "1 for how its disk does.", (*RAFT_LABELS, "disk"))
 MAY_FAIL = Shape(
@@ -220,21 +235,6 @@ ACKNOWLEDGED = Shape(
     "Entries by the durability at which they were acknowledged.",
     (*RAFT_LABELS, "durability"),
 )
-LAG_MESSAGES = Shape(
-    "rocketmq_consumer_lag_messages",
-    GAUGE,
-    "Messages that wait for a group; the leader's alone.",
-    _GROUP_LABELS,
-)
-LAG_SECONDS = Shape(
-    "dledger_consumer_lag_seconds", GAUGE, "Since the oldest of them was stored.", _GROUP_LABELS
-)
-LAGS_LEFT_OUT = Shape(
-    "dledger_consumer_lags_left_out",
-    GAUGE,
-    "Groups' topics without such series: others have more messages.",
-    BROKER_LABELS,
-)
 QUOTA_REFUSALS = Shape(
     "dledger_quota_refusals_total",
     COUNTER,
@@ -250,10 +250,8 @@ CERTIFICATES = Shape(
 BUILD = Shape("dledger_build_info", GAUGE, "Always 1.", ("version", "python"))
 SHAPES = (
     *(ROLE, DISK, MAY_FAIL, FOLLOWER_LAG, FOLLOWER_WINDOW, ACKNOWLEDGED),
-    *(LAG_MESSAGES, LAG_SECONDS, LAGS_LEFT_OUT, QUOTA_REFUSALS, CERTIFICATES, BUILD),
+    *(*GROUP_SHAPES, QUOTA_REFUSALS, CERTIFICATES, BUILD),
 )
-
-Family = GaugeMetricFamily | CounterMetricFamily
 
 
 class StatusCollector(Collector):
@@ -275,50 +273,32 @@ class StatusCollector(Collector):
         yield _states(ROLE, ROLES, status["role"], raft)
         yield _states(DISK, DISKS, status["disk"], raft)
         margin = status["margin"]
-        yield _filled(MAY_FAIL, [] if margin is None else [((), margin["may_fail_now"])], raft)
+        yield filled(MAY_FAIL, [] if margin is None else [((), margin["may_fail_now"])], raft)
         yield from self._peers(status, raft)
         # One series per durability (producers/durability.py): what was promised, and how firmly.
         promised = [((level,), count) for level, count in status["acknowledged"].items()]
-        yield _filled(ACKNOWLEDGED, promised, raft)
+        yield filled(ACKNOWLEDGED, promised, raft)
         refused = [((account,), count) for account, count in status["quota_refusals"].items()]
-        yield _filled(QUOTA_REFUSALS, refused, broker)
+        yield filled(QUOTA_REFUSALS, refused, broker)
         ends = [((one["use"], one["file"]), one["seconds"]) for one in status["certificates"]]
-        yield _filled(CERTIFICATES, ends, raft)
-        yield from _group_lags(self._lags(), broker)
-        yield _filled(BUILD, [((), 1.0)], (_own_version(), platform.python_version()))
+        yield filled(CERTIFICATES, ends, raft)
+        yield from group_families(self._lags(), status["dead_letters"], broker)
+        yield filled(BUILD, [((), 1.0)], (_own_version(), platform.python_version()))
 
     def _peers(self, status: Status, labels: tuple[str, str]) -> Iterator[Family]:
         peers = [((str(peer["node_id"]),), peer) for peer in status["peers"]]
         last = int(status["last_index"])
         lags = [(name, last - int(peer["flushed_index"])) for name, peer in peers]
-        yield _filled(FOLLOWER_LAG, lags, labels)
+        yield filled(FOLLOWER_LAG, lags, labels)
         sent = [(name, int(peer["in_flight_bytes"])) for name, peer in peers]
-        yield _filled(FOLLOWER_WINDOW, sent, labels)
-
-
-def _filled(
-    shape: Shape, rows: Iterable[tuple[tuple[str, ...], float]], labels: tuple[str, ...]
-) -> Family:
-    """The family with one series per row: its own labels behind the node's, and its value."""
-    family = shape.family()
-    for own, value in rows:
-        family.add_metric((*labels, *own), float(value))
-    return family
-
-
-def _group_lags(lags: Lags, labels: tuple[str, str]) -> Iterator[Family]:
-    """Two series for each group and topic (admin/groups/lags.py)."""
-    rows = [((row.group, row.topic), row) for row in lags.rows]
-    yield _filled(LAG_MESSAGES, [(names, row.messages) for names, row in rows], labels)
-    yield _filled(LAG_SECONDS, [(names, row.seconds) for names, row in rows], labels)
-    yield _filled(LAGS_LEFT_OUT, [((), lags.left_out)], labels)
+        yield filled(FOLLOWER_WINDOW, sent, labels)
 
 
 def _states(
     shape: Shape, states: tuple[str, ...], found: object, labels: tuple[str, str]
 ) -> Family:
     """One series per state, 1 for the one that is found."""
-    return _filled(shape, [((state,), state == found) for state in states], labels)
+    return filled(shape, [((state,), state == found) for state in states], labels)
 
 
 def _own_version() -> str:

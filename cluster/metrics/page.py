@@ -9,15 +9,8 @@ from collections.abc import Iterator, Sequence
 
 from prometheus_client.core import CounterMetricFamily
 
-from cluster.metrics.collector import (
-    BROKER,
-    BROKER_LABELS,
-    RAFT,
-    RAFT_LABELS,
-    SHAPES,
-    Metric,
-    Shape,
-)
+from cluster.metrics.collector import BROKER, RAFT, SHAPES, Metric
+from cluster.metrics.families import BROKER_LABELS, RAFT_LABELS, Shape
 
 #: Last word of a name (without _total) → unit.
 _BY_LAST_WORD = {
@@ -26,6 +19,8 @@ _BY_LAST_WORD = {
     "index": "index of an entry",
     "messages": "messages",
     "ratio": "0 to 1",
+    "latency": "milliseconds",
+    "permission": "6 or 4",
     "seconds": "seconds",
 }
 _BY_NAME = {
@@ -33,9 +28,13 @@ _BY_NAME = {
     "dledger_disk": "0 or 1",
     "dledger_role": "0 or 1",
     "dledger_term": "number of a term",
+    "rocketmq_commit_messages_total": "messages",
     "rocketmq_messages_in_total": "messages",
     "rocketmq_messages_out_total": "messages",
+    "rocketmq_rollback_messages_total": "messages",
+    "rocketmq_send_to_dlq_messages_total": "messages",
     "rocketmq_storage_size": "bytes",
+    "rocketmq_throughput_in_total": "bytes",
     "rocketmq_throughput_out_total": "bytes",
 }
 HEAD = """\
@@ -43,7 +42,11 @@ HEAD = """\
 
 `GET /metrics` of the admin HTTP (`admin.listen`), text as Prometheus reads it. Names that begin
 with `rocketmq_` are RocketMQ 5's own. What only the leader knows only the leader tells.
-Made by `scripts/gen-conf` from `cluster/metrics/collector.py`.
+Of RocketMQ's names these are not here: `rocketmq_message_size` (`throughput_in` ÷ `messages_in` is
+its mean), `rocketmq_processor_watermark` (a node has no pools of threads),
+`rocketmq_finish_message_latency`. Labels are those of the table: a series for each node, or for
+each group and topic; `node_id` is the node. RocketMQ's `node_type`, `message_type` are left out.
+Made by `scripts/gen-conf` from `cluster/metrics/`.
 
 | name | unit | kind | labels | meaning |
 |---|---|---|---|---|

@@ -175,6 +175,7 @@ class SendPath:
         if answers:
             batch.units.append(group)
         context.messages += taken
+        context.bytes += added
 
     def _take_slowly(
         self,
@@ -207,6 +208,7 @@ class SendPath:
             return 0
         if len(batch.bodies) == before:
             return 0
+        self.context.bytes += sum(map(len, batch.bodies[before:]))
         batch.size += size
         return size
 

@@ -71,8 +71,8 @@ class SendContext:
         self.leader_address, self._ask_again = leader_address, ask_again
         host = self.store_host.hex().upper().encode()
         self.own_responder = OwnResponseEncoder(host) if len(self.store_host) == 8 else None
-        #: `waited`: sends that began to wait for their topic.
-        self.messages = self.refused = self.waited = 0
+        #: `waited`: sends that began to wait for their topic; `bytes`: of the messages' records.
+        self.messages = self.refused = self.waited = self.bytes = 0
         self._turn = 0
         #: Of the client whose sends are being taken just now.
         self._refusals: tuple[SendClient, list[bytes]] | None = None

@@ -81,6 +81,8 @@ class Outcomes:
         self._reader, self._host = reader, host
         self._when_dispatched = when_dispatched
         self._under_way: dict[int, tuple[Outcome, list[Done]]] = {}
+        #: Outcomes that this leader logged, by kind.
+        self.counts = dict.fromkeys(Outcome, 0)
 
     def read(self, position: int) -> ReadHalf:
         """Raises NotFound, StoreDamaged or ServerError."""
@@ -105,6 +107,7 @@ class Outcomes:
         batch.size += size
         waiting = [done]
         self._under_way[half.position] = (outcome, waiting)
+        self.counts[outcome] += 1
 
         def ended(error: Exception | None) -> None:
             if self._is_under_way(half.position, waiting):

@@ -116,9 +116,10 @@ COUNTS = {
     "InFlight": {"_epoch"},
     "LockLeases": {"_begun_at"},
     "OffsetKeeper": {"_leadership"},
+    "Outcomes": {"counts"},
     "Rate": {"_at", "_tokens"},
     "RepeatsWaiting": {"_number"},
-    "SendContext": {"_turn", "messages", "refused", "waited"},
+    "SendContext": {"_turn", "bytes", "messages", "refused", "waited"},
     "SendPath": {"epoch"},
 }
 

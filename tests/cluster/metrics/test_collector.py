@@ -43,6 +43,11 @@ STATUS = {
     "long_polls": 1,
     "clock_skew_ms": 1500,
     "messages_in": 11,
+    "bytes_in": 31,
+    "commits": 37,
+    "rollbacks": 41,
+    "dead_letters": {"g": 43},
+    "sends_closed": False,
     "sends_refused": 1,
     "sends_through_relays": 17,
     "notifications": 29,
@@ -76,7 +81,7 @@ STATUS = {
 }
 
 
-LAGS = Lags((GroupLag("g", "t", 7, 1.5), GroupLag("g", "%RETRY%g", 0, 0.0)), 3)
+LAGS = Lags((GroupLag("g", "t", 7, 1.5, 3), GroupLag("g", "%RETRY%g", 0, 0.0)), 3)
 
 
 def scrape(status: dict[str, Any] = STATUS) -> dict[str, float]:
@@ -118,6 +123,22 @@ def test_values_come_from_the_status() -> None:
     of_group = 'cluster="c",consumer_group="g",node_id="n0",topic="t"'
     assert found[f"rocketmq_consumer_lag_messages{{{of_group}}}"] == 7
     assert found[f"dledger_consumer_lag_seconds{{{of_group}}}"] == 1.5
+    assert found[f"rocketmq_consumer_lag_latency{{{of_group}}}"] == 1500
+    assert found[f"rocketmq_consumer_queueing_latency{{{of_group}}}"] == 1500
+    assert found[f"rocketmq_consumer_ready_messages{{{of_group}}}"] == 7
+    assert found[f"rocketmq_consumer_inflight_messages{{{of_group}}}"] == 3
+    node = 'cluster="c",node_id="n0"'
+    assert (
+        found['rocketmq_send_to_dlq_messages_total{cluster="c",consumer_group="g",node_id="n0"}']
+        == 43
+    )
+    assert found[f"rocketmq_throughput_in_total{{{node}}}"] == 31
+    assert found[f"rocketmq_commit_messages_total{{{node}}}"] == 37
+    assert found[f"rocketmq_rollback_messages_total{{{node}}}"] == 41
+    assert found[f"rocketmq_consumer_group_number{{{node}}}"] == 1
+    assert found[f"rocketmq_broker_permission{{{node}}}"] == 6
+    closed = scrape({**STATUS, "sends_closed": True})
+    assert closed[f"rocketmq_broker_permission{{{node}}}"] == 4
     assert found['dledger_consumer_lags_left_out{cluster="c",node_id="n0"}'] == 3
 
 

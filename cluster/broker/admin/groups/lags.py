@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from cluster.broker.admin.groups.waiting import waiting, waiting_ms
 from cluster.broker.admin.ports import AdminPorts
 from cluster.core.group_lag import GroupLag, Lags
+from cluster.core.pop.records import Place
 from commitlog.errors import StoreDamaged
 
 #: Series of a metric; a monitor keeps each for days. Those with fewest messages are left out.
@@ -86,8 +87,18 @@ class GroupLags:
                 reads += 1
                 if reads % READS_A_TURN == 0:
                     await asyncio.sleep(0)
-            rows.append(GroupLag(group, topic, messages, oldest / 1000))
+            rows.append(
+                GroupLag(group, topic, messages, oldest / 1000, self._in_flight(group, topic))
+            )
         return tuple(rows)
+
+    def _in_flight(self, group: str, topic: str) -> int:
+        held = self.ports.state.pop.held
+        if not len(held):
+            return 0
+        return sum(
+            held.unacked(Place(group, topic, queue_id)) for queue_id in range(self._queues(topic))
+        )
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
         """Groups and the topics they have committed in, as they are now: both may change later."""
