@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         HardStateLost,
         LogDamaged,
         LogUsageError,
+        MachineBehind,
         NodeFailed,
         NoMachine,
         NotDone,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         Transferring,
         WrongIdentity,
     )
+    from dledger.machine.applying import SlowApply
     from dledger.machine.host import Host
     from dledger.machine.node import Consistency, ReplicatedNode
     from dledger.machine.settings import MachineSettings
@@ -61,6 +63,7 @@ __all__ = [
     "LogEntry",
     "LogStatus",
     "LogUsageError",
+    "MachineBehind",
     "MachineSettings",
     "NoMachine",
     "NodeFailed",
@@ -78,6 +81,7 @@ __all__ = [
     "ReplicatedStateMachine",
     "ResultNotKept",
     "SequenceGap",
+    "SlowApply",
     "SnapshotFailed",
     "StateMachine",
     "StateMachineDiverged",
@@ -99,6 +103,7 @@ _MODULES = {
     "ReplicatedLog": "runtime.replicated_log",
     "ReplicatedNode": "machine.node",
     "ReplicatedStateMachine": "machine.state_machine",
+    "SlowApply": "machine.applying",
     "StateMachine": "replica.ports",
 }
 

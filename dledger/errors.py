@@ -4,6 +4,7 @@ DledgerError                        retriable  outcome
 ├─ NotDone           certainly not happened
 │  ├─ NotLeader                     yes        NOT_DONE    (leader: where to go, or None)
 │  ├─ QueueFull                     yes        NOT_DONE    back-pressure
+│  │  └─ MachineBehind              yes        NOT_DONE    by the leader's state machine
 │  ├─ Transferring                  yes        NOT_DONE
 │  ├─ MembershipRefused             by reason  NOT_DONE    this change of the group, now
 │  ├─ SequenceGap                   yes        NOT_DONE    an earlier number is missing
@@ -87,6 +88,15 @@ class QueueFull(NotDone):
 
     advice = "pause and try again"
     retriable = True
+
+
+class MachineBehind(QueueFull):
+    """The leader's machine has too many committed entries to apply yet; try again after a pause.
+
+    At another node than the leader the error is a plain QueueFull.
+    """
+
+    advice = "pause and try again, or keep apply short"
 
 
 class DiskFull(NotDone):

@@ -91,6 +91,11 @@ NODE_EXTRA = '''
         """The members of the group, as the newest entry that changed them has it."""
         return Changes(self._thread, self._inner.member_changes)
 
+    @property
+    def slow_applies(self) -> Changes[SlowApply | None]:
+        """The newest turn of applying that took too long; None: none did."""
+        return Changes(self._thread, self._inner.slow_applies)
+
     def on_error(self, function: Callable[[DledgerError], object]) -> Callable[[], None]:
         """Have `function(error)` called when the node stops by itself, or a state was not written.
 
@@ -137,6 +142,7 @@ from dledger.core.configuration import Member
 from dledger.core.types import Index
 from dledger.errors import DledgerError, NodeFailed, ProposalTimedOut, SnapshotFailed
 from dledger.machine import node as _node
+from dledger.machine.applying import SlowApply
 from dledger.machine.node import Consistency
 from dledger.machine.settings import MachineSettings
 from dledger.machine.state_machine import ReplicatedStateMachine

@@ -18,6 +18,7 @@ from dledger.core.configuration import Member
 from dledger.core.types import Index
 from dledger.errors import DledgerError, NodeFailed, ProposalTimedOut, SnapshotFailed
 from dledger.machine import node as _node
+from dledger.machine.applying import SlowApply
 from dledger.machine.node import Consistency
 from dledger.machine.settings import MachineSettings
 from dledger.machine.state_machine import ReplicatedStateMachine
@@ -225,7 +226,8 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         snapshot_error: why a state was not written last time that one was not; None: all were.
         leader_changes: the name of the leader, None while none is known: follow it by a function
             or a loop (changes.py).
-        member_changes: the members of the group, as the newest entry that changed them has it."""
+        member_changes: the members of the group, as the newest entry that changed them has it.
+        slow_applies: the newest turn of applying that took longer than `settings` allow."""
 
     _inner: _node.ReplicatedNode[C, R]
 
@@ -300,6 +302,11 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         """The members of the group, as the newest entry that changed them has it."""
         return Changes(self._thread, self._inner.member_changes)
 
+    @property
+    def slow_applies(self) -> Changes[SlowApply | None]:
+        """The newest turn of applying that took too long; None: none did."""
+        return Changes(self._thread, self._inner.slow_applies)
+
     def on_error(self, function: Callable[[DledgerError], object]) -> Callable[[], None]:
         """Have `function(error)` called when the node stops by itself, or a state was not written.
 
@@ -322,7 +329,8 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         some of them sent again.
 
         Raises LogUsageError, EntryTooLarge, QueueFull, NodeFailed at once. The future raises
-        CommandRefused (by the machine), NotLeader and others that are certainly not done,
+        CommandRefused (by the machine), NotLeader, MachineBehind (the leader's machine has too much
+        to apply) and others that are certainly not done,
         ProposalTimedOut (time is over, it may have been applied: see `propose_again`),
         OutcomeUnknown (the node was closed), NodeFailed. A future that is cancelled takes no
         command back: it only is not sent again.

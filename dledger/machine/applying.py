@@ -1,19 +1,25 @@
 """Applies committed entries piece by piece, for as long as a turn of the event loop may take.
 
     a turn's entries ─► a piece ─► the machine ─► a piece ─► … ─► time is over ─► the next turn
+    too many wait    ─► `refusal`: as leader, the node takes no command until fewer do
 
 Pieces grow while the machine is quick and shrink to one entry when it is slow, since a machine
-cannot be stopped inside one. The first piece of a turn is applied in any case.
+cannot be stopped inside one. The first piece of a turn is applied in any case. The bound of what
+waits is soft: commands that are in the log when it is passed are committed and applied, too.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, NamedTuple
 
+from commitlog.errors import StoreDamaged
 from dledger.core.types import Index
+from dledger.errors import MachineBehind
 from dledger.machine.applier import Applier
+from dledger.machine.changes import Changes
 from dledger.machine.saving import Saving
+from dledger.machine.settings import MachineSettings
 from dledger.runtime.complaints import Complaints
 from dledger.runtime.replicated_log import ReplicatedLog
 
@@ -25,15 +31,33 @@ TURN_SECONDS = 0.05
 PIECE_FIRST, PIECE_MAX = 64, 4096
 
 
+class SlowApply(NamedTuple):
+    """A turn of applying that took longer than `MachineSettings.apply_seconds_max`.
+
+    Attributes:
+        first, last: the entries that were applied in it.
+        seconds: the time that they took, in which the node was silent.
+        waiting: committed entries that were left to apply.
+    """
+
+    first: int
+    last: int
+    seconds: float
+    waiting: int
+
+
 class Applying:
-    """The entries of one node on their way to its machine; used on its event loop."""
+    """The entries of one node on their way to its machine; used on its event loop.
+
+    Attributes:
+        slow: the newest turn that took too long; None: none did.
+    """
 
     def __init__(
-        self, log: ReplicatedLog, applier: Applier[Any, Any], apply_seconds_max: float
+        self, log: ReplicatedLog, applier: Applier[Any, Any], settings: MachineSettings
     ) -> None:
-        """`apply_seconds_max`: a turn that takes longer is told in the node's log."""
-        self._log, self._applier = log, applier
-        self._seconds_max = apply_seconds_max
+        self._log, self._applier, self._settings = log, applier, settings
+        self.slow = Changes[SlowApply | None](None, "slow applies", log.owned.spared)
         self._piece = PIECE_FIRST
         self._complaints = Complaints(_log, log.owned.time)
 
@@ -53,17 +77,48 @@ class Applying:
             before, now = now, self.time()
             self._fit(end - at + 1, now - before)
             at = Index(end + 1)
-        if now - begun > self._seconds_max:
-            self._complaints.say(
-                "slow apply",
-                "%s: the machine took %.2f s for entries %d to %d; while it runs the node is "
-                "silent, so keep apply short or raise the election timeouts",
-                self._log.config.node_id,
-                now - begun,
-                first,
-                end,
-            )
+        if now - begun > self._settings.apply_seconds_max:
+            self._tell_slow(SlowApply(first, end, now - begun, self.waiting))
         return end
+
+    @property
+    def waiting(self) -> int:
+        """Committed entries that are to be applied here."""
+        return max(0, self._log.driver.replica.node.commit - self._applier.applied)
+
+    def refusal(self) -> MachineBehind | None:
+        """Why this node, as leader, takes no more commands; None: it does."""
+        waiting, settings = self.waiting, self._settings
+        if not waiting:
+            return None
+        size = self._waiting_bytes()
+        if waiting <= settings.apply_waiting_max and size <= settings.apply_waiting_bytes_max:
+            return None
+        return MachineBehind(
+            f"{self._log.config.node_id} has {waiting} committed entries of {size} bytes to apply, "
+            f"and {settings.apply_waiting_max} of {settings.apply_waiting_bytes_max} may wait; "
+            "pause and try again, or keep apply short"
+        )
+
+    def _waiting_bytes(self) -> int:
+        store, commit = self._log.store, self._log.driver.replica.node.commit
+        try:
+            begin = store.position_of(Index(self._applier.applied + 1))
+            return store.position_of(Index(commit + 1)) - begin
+        except (StoreDamaged, IndexError):  # a place that is repaired, or a state that comes
+            return 0
+
+    def _tell_slow(self, slow: SlowApply) -> None:
+        self._complaints.say(
+            "slow apply",
+            "%s: the machine took %.2f s for entries %d to %d; while it runs the node is "
+            "silent, so keep apply short or raise the election timeouts",
+            self._log.config.node_id,
+            slow.seconds,
+            slow.first,
+            slow.last,
+        )
+        self.slow.tell(slow)
 
     def time(self) -> float:
         """Seconds, by the clock of the node's loop."""

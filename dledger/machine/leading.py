@@ -1,6 +1,7 @@
 """The leader's side: commands of this node and of followers become entries of the log.
 
 items ─► in the log or on their way already? ─► stamped with the log's time ─► the log
+         the machine is too far behind: refused
                                                     │ refused: `done`, or a FORWARD_REPLY
                                                     └ committed: the follower is told at once
 """
@@ -26,8 +27,14 @@ _NONE: frozenset[int] = frozenset()
 class Leading:
     """Takes commands on one node; refuses them while the node does not lead."""
 
-    def __init__(self, log: ReplicatedLog, applier: Applier[Any, Any]) -> None:
-        self._log, self._applier = log, applier
+    def __init__(
+        self,
+        log: ReplicatedLog,
+        applier: Applier[Any, Any],
+        refusal: Callable[[], DledgerError | None] = lambda: None,
+    ) -> None:
+        """`refusal`: why no command is taken now; None: they are."""
+        self._log, self._applier, self._refusal = log, applier, refusal
         #: Session → sequences proposed in this leadership, and not known to be refused.
         self._pending: dict[int, set[int]] = {}
 
@@ -66,6 +73,10 @@ class Leading:
         new = self._new(session, items)
         if not new:
             return  # its first attempt will be applied, or the leadership ends
+        refusal = self._refusal()
+        if refusal is not None:
+            done(refusal)
+            return
         time_ms = self._log.driver.clock.time_ms()
         sequences = [sequence for _, sequence, _ in new] if session else []
         if sequences:

@@ -85,6 +85,7 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         leader_changes: the name of the leader, None while none is known: follow it by a function
             or a loop (changes.py).
         member_changes: the members of the group, as the newest entry that changed them has it.
+        slow_applies: the newest turn of applying that took longer than `settings` allow.
     """
 
     def __init__(
@@ -114,15 +115,17 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         node = NodeId(config.node_id)
         agreement = Agreement(node, machine.compare_every, self._compare)
         self._applier = Applier(machine, agreement, self._told, self._results, self._voters)
-        self._leading = Leading(self.log, self._applier)
-        self._applying = Applying(self.log, self._applier, self.settings.apply_seconds_max)
+        self._applying = Applying(self.log, self._applier, self.settings)
+        self._leading = Leading(self.log, self._applier, self._applying.refusal)
         self._new_number = numbers_from(draw_first_id())
         self._proposer = Proposer(
             node, 0, self._applier, _Ports(self), self.settings.resend_seconds, LATE_MAX
         )
+        self._proposer.bytes_max = self.settings.proposed_bytes_max
         spared = self._owned.spared
         self.leader_changes = Changes[str | None](None, "the leader", spared)
         self.member_changes = Changes[tuple[Member, ...]]((), "the members", spared)
+        self.slow_applies = self._applying.slow
         self._errors = Changes[DledgerError | None](None, "errors", spared)
         self._failure: NodeFailed | None = None
         self._saving: Saving | None = None
@@ -168,7 +171,8 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         some of them sent again.
 
         Raises LogUsageError, EntryTooLarge, QueueFull, NodeFailed at once. The future raises
-        CommandRefused (by the machine), NotLeader and others that are certainly not done,
+        CommandRefused (by the machine), NotLeader, MachineBehind (the leader's machine has too much
+        to apply) and others that are certainly not done,
         ProposalTimedOut (time is over, it may have been applied: see `propose_again`),
         OutcomeUnknown (the node was closed), NodeFailed. A future that is cancelled takes no
         command back: it only is not sent again.
@@ -365,6 +369,7 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         self._proposer.fail(self._failure)
         self.leader_changes.fail(self._failure)
         self.member_changes.fail(self._failure)
+        self.slow_applies.fail(self._failure)
 
 
 def _ignore(_: object, error: DledgerError | None) -> None:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from dledger.core.types import NodeId
 from dledger.errors import (
@@ -35,40 +35,21 @@ from dledger.errors import (
 from dledger.machine.applier import Applier, Found, Results, Told
 from dledger.machine.entries import HEAD_SIZE, Item, Kind
 from dledger.machine.outstanding import Done, LateCommands, Outstanding
+from dledger.machine.proposer_ports import ProposerPorts
 from dledger.machine.refusals import error_of, unknown
 from dledger.machine.sessions import WINDOW
 from dledger.wire.forwards import ITEMS_MAX, Asker, Forward, ForwardReason, ForwardReply
 
 #: Commands of this node that are on their way at once.
 OUTSTANDING_MAX = WINDOW // 2
+#: The same in bytes, unless the node's settings say else.
+OUTSTANDING_BYTES_MAX = 256 << 20
 #: Bytes of the commands of one frame or proposal, but for one command that has more.
 BATCH_BYTES_MAX = 1 << 18
 # Each counts for its head, and so that no frame has more than it may.
 _COST = max(HEAD_SIZE, -(-BATCH_BYTES_MAX // ITEMS_MAX))
 #: A refused command is sent again after so long.
 PAUSE_SECONDS = 0.02
-
-
-class ProposerPorts(Protocol):
-    """The way to the leader; never called from inside an apply."""
-
-    def append(
-        self,
-        session: int,
-        lowest: int,
-        items: Sequence[Item],
-        done: Callable[[DledgerError | None], None],
-    ) -> None:
-        """Propose to this node's own log, which leads; `done` tells how it ended."""
-        ...
-
-    def forward(self, leader: NodeId, forward: Forward) -> bool:
-        """Send; False: certainly not sent."""
-        ...
-
-    def new_number(self) -> int:
-        """A number that no other process of any node uses: it names the session that it opens."""
-        ...
 
 
 class _Sent(NamedTuple):
@@ -86,12 +67,14 @@ class Proposer:
     ports: ProposerPorts
     resend_seconds: float
     late_max: int = 0
+    bytes_max: int = OUTSTANDING_BYTES_MAX
     leader: NodeId | None = None
     session: int | None = None
     _opening: int = -1
     _opening_ends_at: float = 0.0
     _sequence: int = 0
     _outstanding: dict[int, Outstanding] = field(default_factory=dict)
+    _size: int = 0
     _queued: dict[int, None] = field(default_factory=dict)
     _resting: dict[int, float] = field(default_factory=dict)
     _forwards: dict[int, _Sent] = field(default_factory=dict)
@@ -119,6 +102,12 @@ class Proposer:
             raise self._failure
         if len(self._outstanding) >= OUTSTANDING_MAX:
             raise QueueFull(f"{OUTSTANDING_MAX} commands of this node wait; pause and try again")
+        if self._outstanding and self._size + len(data) > self.bytes_max:
+            raise QueueFull(
+                f"commands of {self._size} bytes wait here, and {self.bytes_max} may; pause and "
+                "try again, or raise proposed_bytes_max"
+            )
+        self._size += len(data)
         self._sequence = sequence = self._sequence + 1
         self._outstanding[sequence] = Outstanding(kind, data, done, ends_at, given_up)
         self._queued[sequence] = None
@@ -141,6 +130,7 @@ class Proposer:
             return
         self._outstanding = dict(sorted([*self._outstanding.items(), (late.sequence, one)]))
         one.sent_at = -1.0
+        self._size += len(one.data)
         self._queued[late.sequence] = None
 
     @property
@@ -209,6 +199,7 @@ class Proposer:
             if one is None:
                 self._late.told(sequence, Found(result))
                 continue
+            self._size -= len(one.data)
             if queued:
                 queued.pop(sequence, None)
             if resting:
@@ -294,7 +285,7 @@ class Proposer:
     def fail(self, failure: DledgerError) -> None:
         """The node has stopped; commands that may have been taken have an unknown outcome."""
         self._failure = self._failure or failure
-        outstanding, self._outstanding = self._outstanding, {}
+        outstanding, self._outstanding, self._size = self._outstanding, {}, 0
         for one in outstanding.values():
             if one.maybe:
                 error = unknown(f"this node stopped meanwhile ({failure})")
@@ -391,7 +382,10 @@ class Proposer:
     def _take(self, sequence: int) -> Outstanding | None:
         self._queued.pop(sequence, None)
         self._resting.pop(sequence, None)
-        return self._outstanding.pop(sequence, None)
+        one = self._outstanding.pop(sequence, None)
+        if one is not None:
+            self._size -= len(one.data)
+        return one
 
     def _finish(self, one: Outstanding, found: Found) -> None:
         if isinstance(found.result, DledgerError):  # a CommandRefused

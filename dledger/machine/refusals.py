@@ -19,7 +19,9 @@ def error_of(reason: ForwardReason, leader: NodeId) -> DledgerError:
     if reason is ForwardReason.MAYBE:
         return unknown(f"{leader} took it and lost the lead")
     if reason is ForwardReason.BUSY:
-        return QueueFull(f"{leader} has more to replicate than its limit; pause and try again")
+        return QueueFull(
+            f"{leader} has more to replicate or to apply than its limit; pause and try again"
+        )
     return NoMachine(leader) if reason is ForwardReason.NO_MACHINE else NotLeader(None)
 
 

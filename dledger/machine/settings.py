@@ -14,8 +14,17 @@ class MachineSettings:
     #: One that is not applied here after so long is sent again, in case it was lost on the way.
     #: Less: more is sent twice under load, and applied once. More: longer pauses after a fault.
     resend_seconds: float = 1.0
-    #: A batch of entries that keeps the event loop for longer is told in the node's log.
+    #: A turn of applying that keeps the event loop for longer is told in the node's log, and to who
+    #: follows `slow_applies`.
     apply_seconds_max: float = 0.1
+    #: As leader, this node takes commands while it has at most so many committed entries to apply;
+    #: then it refuses with MachineBehind, and nodes try again until the command's time is over.
+    #: More: longer bursts that a slow machine catches up with; costs memory and the time of reads.
+    apply_waiting_max: int = 16_384
+    #: The same in bytes of the log.
+    apply_waiting_bytes_max: int = 64 << 20
+    #: Bytes of this node's commands without a result; above it `propose` raises QueueFull.
+    proposed_bytes_max: int = 256 << 20
 
     #: Files of the log that are kept behind the newest state, for nodes that lag a little: more
     #: costs disk, less has them sent the whole state sooner.
@@ -27,7 +36,14 @@ class MachineSettings:
 
     def validate(self) -> None:
         """Raise ValueError with a sentence for a value that cannot work."""
-        for name in ("propose_seconds", "resend_seconds", "apply_seconds_max"):
+        for name in (
+            "propose_seconds",
+            "resend_seconds",
+            "apply_seconds_max",
+            "apply_waiting_max",
+            "apply_waiting_bytes_max",
+            "proposed_bytes_max",
+        ):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} {getattr(self, name)} must be above 0")
         for name in ("margin_files", "state_seconds"):

@@ -10,10 +10,15 @@ from dledger.errors import NodeFailed
 
 
 class Applied:
-    """`index`: highest index that the state holds, -1 for none. Used on the event loop."""
+    """Used on the event loop.
+
+    Attributes:
+        index: highest index that the state holds, -1 for none.
+        seconds: time in the state machine since the start.
+    """
 
     def __init__(self) -> None:
-        self.index = NO_INDEX
+        self.index, self.seconds = NO_INDEX, 0.0
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []  # heap by index, number
         self._number = 0
 

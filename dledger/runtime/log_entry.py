@@ -30,7 +30,7 @@ class LogStatus:
     """A picture of one replica. `node` is the core's; `links` say how peers are reached.
 
     `disk`: how this node's disk does (core/disk.py). `reads_by_lease`, `reads_by_index`: as leader,
-    since it was started, for readers here and at followers.
+    since it was started, for readers here and at followers. `apply_seconds`: time in the machine.
     """
 
     node: NodeStatus
@@ -42,6 +42,7 @@ class LogStatus:
     disk: DiskChecked
     reads_by_lease: int
     reads_by_index: int
+    apply_seconds: float
 
 
 def entry_of(entry: Entry) -> LogEntry:

@@ -55,6 +55,12 @@ def metrics_of(log: ReplicatedLog) -> list[Metric]:
         gauge("flushed_index", "last entry on this disk", node.flushed),
         gauge("commit_index", "last entry that is known to be committed", node.commit),
         gauge("applied_index", "last entry that is applied here", status.applied),
+        gauge(
+            "apply_waiting",
+            "committed entries that are to be applied here",
+            max(0, node.commit - status.applied),
+        ),
+        counter("apply_seconds", "seconds in the state machine's apply", status.apply_seconds),
         gauge("waits", "calls that wait for an index", status.waiting_count),
         gauge("disk_good", "1 while the disk is trusted", status.disk.health is DiskHealth.GOOD),
         gauge("links_open", "open connections to peers, two each", sum(one.open for one in links)),

@@ -332,14 +332,18 @@ class ReplicatedLog(Lifetime):
             driver.transport.status(),
             driver.replica.node.disk,
             *driver.replica.node.reads_served,
+            self._applied.seconds,
         )
 
     # -- StateMachine ----------------------------------------------------------------------------
 
     def apply(self, first: Index, last: Index) -> Index:
         """Called by the replica."""
-        if self._machine is not None and (taken := self._machine.apply(first, last)) is not None:
-            last = taken
+        if self._machine is not None:
+            begun = self.owned.time()
+            taken = self._machine.apply(first, last)
+            last = last if taken is None else taken
+            self._applied.seconds += self.owned.time() - begun
         self._tagging.applied(first, last)
         self.state_is(last)
         return last

@@ -1,17 +1,28 @@
-"""A machine that takes long is told of in the log; proposals that outrun it are refused."""
+"""A machine that takes long is told of; proposals that outrun it are refused, and bounded."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
-from dledger import Entry, Outcome, QueueFull, ReplicatedStateMachine
-from dledger.machine import proposer
-from tests.waiting import eventually, within
+from dledger import (
+    Entry,
+    MachineBehind,
+    MachineSettings,
+    Outcome,
+    QueueFull,
+    ReplicatedStateMachine,
+    SlowApply,
+)
+from dledger.machine import applying, proposer
+from dledger.runtime.metrics import metrics_of
+from tests.waiting import eventually, limit, within
 
 from .group import MachineGroup
 
@@ -49,6 +60,8 @@ async def test_a_slow_apply_is_told_with_its_entries(
 
     monkeypatch.setattr(node._owned, "time", lambda: time() + ahead)
     monkeypatch.setattr(Slow, "clock_moved", staticmethod(move))
+    followed: list[SlowApply | None] = []
+    node.slow_applies.subscribe(followed.append)
     with caplog.at_level(logging.WARNING, "dledger.machine.applying"):
         quick = await within(node.propose(0), "a result")
         assert not caplog.records
@@ -56,6 +69,14 @@ async def test_a_slow_apply_is_told_with_its_entries(
     (told,) = [record.getMessage() for record in caplog.records]
     assert f"took 5.00 s for entries {slow} to {slow}; while it runs the node is silent" in told
     assert slow > quick
+    (event,) = followed
+    assert event is not None
+    assert (event.first, event.last, event.waiting) == (slow, slow, 0)
+    assert 5 <= event.seconds < 6
+    assert node.slow_applies.value == event
+    numbers = {one.name: one.value for one in metrics_of(node.log)}
+    assert 5 <= numbers["dledger_embedded_apply_seconds_total"] < 10
+    assert numbers["dledger_embedded_apply_waiting"] == 0
 
 
 async def test_commands_that_outrun_the_machine_are_refused_and_none_is_lost(
@@ -71,3 +92,61 @@ async def test_commands_that_outrun_the_machine_are_refused_and_none_is_lost(
     assert results == sorted(set(results))
     await eventually(lambda: node._proposer.waiting_count == 0, "room")
     assert await within(node.propose(0), "a result") > results[-1]
+
+
+async def behind(
+    group: MachineGroup[int, int], monkeypatch: pytest.MonkeyPatch, settings: MachineSettings
+) -> list[asyncio.Future[int]]:
+    """One entry is applied in a turn of the loop, and most of 2,000 commands are committed."""
+    monkeypatch.setattr(applying, "TURN_SECONDS", 1e-9)
+    monkeypatch.setattr(applying, "PIECE_FIRST", 1)
+    await group.stop("n0")
+    group.settings = settings
+    await group.start("n0")
+    node = await group.leader()
+    await within(node.propose(0), "a session")
+    taken = [node.propose(0) for _ in range(2000)]
+
+    async def backlog() -> None:
+        while node._applying.waiting < 1000:  # a turn of the loop each, so it cannot be missed
+            await asyncio.sleep(0)
+
+    await within(backlog(), "a backlog")
+    return taken
+
+
+@pytest.mark.parametrize("limits", [{"apply_waiting_max": 50}, {"apply_waiting_bytes_max": 5000}])
+async def test_a_leader_whose_machine_is_behind_takes_no_more(
+    group: MachineGroup[int, int], monkeypatch: pytest.MonkeyPatch, limits: dict[str, int]
+) -> None:
+    taken = await behind(group, monkeypatch, replace(group.settings, **limits))  # type: ignore[arg-type]
+    node = group.nodes["n0"]
+    numbers = {one.name: one.value for one in metrics_of(node.log)}
+    assert numbers["dledger_embedded_apply_waiting"] == node._applying.waiting > 100
+    end = node.log.store.last.index
+    with pytest.raises(MachineBehind, match=r"committed entries of .* to apply") as refused:
+        await node.propose(0, timeout=limit(0.001))
+    assert (refused.value.retriable, refused.value.outcome) == (True, Outcome.NOT_DONE)
+    assert node.log.store.last.index == end, "it was not appended"
+    waited = node.propose(0)  # its time is longer than the backlog
+    assert await within(waited, "a result") > await within(taken[-1], "a result")
+    await eventually(lambda: node._applying.waiting == 0, "no backlog")
+
+
+async def test_the_bytes_of_commands_that_wait_are_bounded(group: MachineGroup[int, int]) -> None:
+    await group.stop("n0")
+    group.settings = replace(group.settings, proposed_bytes_max=3)
+    await group.start("n0")
+    node = await group.leader()
+    taken = [node.propose(0) for _ in range(3)]
+    with pytest.raises(QueueFull, match="raise proposed_bytes_max"):
+        node.propose(0)
+    for one in taken:
+        await within(one, "a result")
+    given_up = node.propose(100)  # as many bytes; one that waits for nobody
+    with pytest.raises(QueueFull):
+        node.propose(0)
+    given_up.cancel()
+    await eventually(lambda: node._proposer.waiting_count == 0, "room")
+    assert node._proposer._size == 0
+    assert await within(node.propose(10**6), "one command in any case") > 0
