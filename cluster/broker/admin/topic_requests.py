@@ -43,6 +43,8 @@ def create_topic(ports: AdminPorts, call: Call, request: CreateTopicRequest) -> 
     """17: create or change a topic; answered when every reader here sees it.
 
     Stock clients have one request for both; `_is_creation` says which one it takes for a creation.
+    While another change of the topic is on its way, the request waits and is judged again: its
+    first send may be making it, by which a creation would be dropped that was answered as done.
     Raises InvalidRequest, Unauthorized, IllegalOperation; TopicNotFound for a topic that is only to
     be altered.
     """
@@ -63,11 +65,19 @@ def create_topic(ports: AdminPorts, call: Call, request: CreateTopicRequest) -> 
     ports.topics_under_way.check(
         config.name, None if old is None else old.to_json(), request.expected
     )
+    if ports.writer.waits_for(config.name, lambda error: _judge_again(call, error)):
+        return
     if _is_creation(old, config, request):
         change = TopicsChanged(create=(config,))
     else:
         change = TopicsChanged(put=(config,), gone=_gone_of(ports, [config]))
     _write(ports, call, [config.name], change)
+
+
+def _judge_again(call: Call, error: Exception | None) -> None:
+    """Serve the request from its beginning: the log has no part of it, and no audit entry."""
+    serve = call.router.request_again if error is None else call.router.ask_again
+    serve(call.client, call.frame)
 
 
 def _write(ports: AdminPorts, call: Call, names: list[str], change: TopicsChanged) -> None:
