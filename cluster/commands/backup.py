@@ -85,18 +85,19 @@ def run(
 
     A replica is read on the machine where its files are, a follower where there is one. All groups
     of the local cluster, or that of one node. With --every it waits for a cluster that is not made
-    yet. A cluster that runs has its beginning and its end in
-    the audit log; where there are accounts, give --account of an administrator for that.
+    yet. A cluster that runs has its beginning and its end in the audit log, with --every from the
+    round on that finds it running; where there are accounts, give --account of an administrator
+    for that.
     """
     target = place_of(place)
     if every is not None:
         _wait_for_files(root, node, every)
-    reach, brokers = _running(root, node, address)
     rounds = _Rounds()
-    with audited(reach, brokers, str(target), every, rounds.facts):
+    with audited(lambda: _running(root, node, address), str(target), every, rounds.facts) as look:
         while True:  # with --every until it is interrupted, else once
             began = time.monotonic()
             try:
+                look()
                 rows = [_run_one(found, target) for found in _replicas(root, node)]
                 emit(rows, output, _COLUMNS)
                 rounds.done(rows)

@@ -25,29 +25,40 @@ ANSWER_SECONDS_MAX = 10.0
 
 @contextlib.contextmanager
 def audited(
-    reach: Reach,
-    brokers: Sequence[str],
+    running: Callable[[], tuple[Reach, Sequence[str]]],
     place: str,
     every: float | None,
     facts: Callable[[], Mapping[str, Any]],
-) -> Iterator[None]:
+) -> Iterator[Callable[[], None]]:
     """Write an entry in front of the backup that runs within, and one behind, also when it fails.
 
+    Yields a function to be called before each round. The first of these that finds the cluster
+    running writes the entry in front: a backup may be started before its cluster.
+
     Args:
-        brokers: the broker names that run and are copied.
+        running: how the cluster is reached, and the broker names that are copied; none when it is
+            stopped.
         facts: asked at the end for what was copied.
     """
     words = () if every is None else ("--every", f"{every:g}")
     command = shlex.join(["dledger", "backup", "run", place, *words])
+    found: list[tuple[Reach, Sequence[str]]] = []
 
     def told(verb: str, details: Mapping[str, Any]) -> None:
-        if brokers:
+        for reach, brokers in found:
             _tell(_recorded(reach, brokers, verb, f"backup {place}", command, details))
 
-    told("backup begin", {})
+    def look() -> None:
+        if found:
+            return
+        reach, brokers = running()
+        if brokers:
+            found.append((reach, brokers))
+            told("backup begin", {})
+
     try:
         with _ended_by_signal():
-            yield
+            yield look
     except BaseException as error:
         stopped = isinstance(error, KeyboardInterrupt | SystemExit)
         why = "interrupted" if stopped else str(error) or type(error).__name__

@@ -19,7 +19,8 @@ from cluster.backup.places import FolderPlace
 from cluster.backup.restoring import Restored, Until
 from cluster.cli import dledger
 from cluster.client import connect
-from cluster.commands import backup, restore
+from cluster.commands import backup, backup_audit, restore
+from cluster.commands.connecting import Reach
 from cluster.local.launcher import LocalCluster
 from tests.conftest import MakeCluster
 
@@ -204,6 +205,36 @@ def test_it_waits_for_a_cluster_that_is_not_made_yet(
     assert isinstance(found.exception, Stopped), found.output
     assert found.stderr.count(f"no replica has files in {root} yet") == 1
     assert slept[:3] == [5, 5, 5]
+
+
+def test_brokers_are_looked_for_before_each_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service manager may start it before the cluster; once, a command is told that it is not."""
+    asked, slept, told = list[int](), list[float](), list[str]()
+
+    def running(*_: object) -> tuple[Reach, list[str]]:
+        asked.append(len(slept))
+        return Reach("127.0.0.1:1"), ["broker-a"] if len(slept) == 2 else []
+
+    async def recorded(*of: Any) -> str:
+        told.append(f"{of[2]}, round {len(slept)}")
+        return ""
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 4:
+            raise Stopped
+
+    monkeypatch.setattr(backup, "_running", running)
+    monkeypatch.setattr(backup, "_replicas", lambda *_: [])
+    monkeypatch.setattr(backup, "_has_files", lambda *_: True)
+    monkeypatch.setattr(backup_audit, "_recorded", recorded)
+    monkeypatch.setattr(backup.time, "sleep", sleep)
+    found = CliRunner().invoke(dledger, ["backup", "run", str(tmp_path), "--every", "5"])
+    assert isinstance(found.exception, Stopped), found.output
+    assert asked == [0, 1, 2]
+    assert told == ["backup begin, round 2", "backup end, round 4"]
 
 
 def test_place_without_a_backup_is_told(tmp_path: Path) -> None:

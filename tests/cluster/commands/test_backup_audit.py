@@ -48,9 +48,15 @@ def test_every_end_has_an_entry(
 
     monkeypatch.setattr(backup_audit, "_recorded", recorded)
     before = signal.getsignal(signal.SIGTERM)
-    reach = Reach("127.0.0.1:1")
-    with pytest.raises(error), audited(reach, ["broker-a"], "place", 1.0, lambda: {"rounds": 3}):
-        end()
+    running = Reach("127.0.0.1:1"), ["broker-a"]
+
+    def work() -> None:
+        with audited(lambda: running, "place", 1.0, lambda: {"rounds": 3}) as look:
+            look()
+            end()
+
+    with pytest.raises(error):
+        work()
     assert told == [("backup begin", {}), ("backup end", {"rounds": 3, **said})]
     assert signal.getsignal(signal.SIGTERM) is before
 
@@ -65,9 +71,46 @@ def test_a_backup_in_another_thread_has_its_entries(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(backup_audit, "_recorded", recorded)
 
     def work() -> None:
-        with audited(Reach("127.0.0.1:1"), ["broker-a"], "place", None, dict):
+        running = Reach("127.0.0.1:1"), ["broker-a"]
+        with audited(lambda: running, "place", None, dict) as look:
+            look()
             told.append("copied")
 
     with ThreadPoolExecutor(1) as pool:
         pool.submit(work).result()
     assert told == ["backup begin", "copied", "backup end"]
+
+
+def test_a_cluster_that_starts_later_has_both_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is asked for before each round until it is there, and then no more."""
+    told: list[str] = []
+
+    async def recorded(*of: Any) -> str:
+        told.append(f"{of[2]} of {','.join(of[1])}")
+        return ""
+
+    monkeypatch.setattr(backup_audit, "_recorded", recorded)
+    found = [[], [], ["broker-a"], ["broker-a"]]
+    reach = Reach("127.0.0.1:1")
+    with audited(lambda: (reach, found.pop(0)), "place", 1.0, dict) as look:
+        for number in range(5):
+            look()
+            told.append(f"round {number}")
+    assert told == [
+        *("round 0", "round 1", "backup begin of broker-a", "round 2", "round 3", "round 4"),
+        "backup end of broker-a",
+    ]
+    assert len(found) == 1
+
+
+def test_a_cluster_that_is_stopped_all_the_time_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+
+    async def recorded(*of: Any) -> str:
+        told.append(of[2])
+        return ""
+
+    monkeypatch.setattr(backup_audit, "_recorded", recorded)
+    with audited(lambda: (Reach(), []), "place", None, dict) as look:
+        look()
+    assert told == []
