@@ -29,6 +29,7 @@ from cluster.broker.kernel.apply.machine import Unbound
 from cluster.broker.kernel.environment import BrokerEnvironment
 from cluster.broker.kernel.net.server import bind
 from cluster.broker.peer_addresses import PeerAddresses
+from cluster.broker.tracing import end_spans
 from cluster.broker.wiring import wire
 from cluster.core.feature_level import LEVEL
 from commitlog.files.system import OS_FILES, FileSystem
@@ -133,6 +134,7 @@ class BrokerNode:
             if bound is not None:
                 bound.close()
             raise
+        stack.push_async_callback(end_spans, parts.log)
         stack.callback(parts.derived.close)
         stack.push_async_callback(driver.stop)
         stack.callback(parts.derived.stop)  # the driver closes the log that it reads

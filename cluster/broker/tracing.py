@@ -12,6 +12,7 @@ sends is not touched: what is committed is looked at.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import time
 from collections.abc import Callable
@@ -71,14 +72,14 @@ class BrokerSpans:
     """The spans of one node.
 
     Args:
-        tracer: of OpenTelemetry.
+        exporting: sends the spans; closed with the broker (`end_spans`).
         node_id: an attribute of each span.
         now_ms: the broker's wall clock.
     """
 
     def __init__(
         self,
-        tracer: Any,
+        exporting: Any,
         node_id: str,
         log: TracedLog,
         derived: DerivedStore,
@@ -88,7 +89,9 @@ class BrokerSpans:
 
         from cluster.tracing import telemetry
 
-        self._tracer, self._node_id, self._log, self._derived = tracer, node_id, log, derived
+        self.close: Callable[[], None] = exporting.close
+        self._tracer: Any = telemetry.tracer_of(exporting.provider)
+        self._node_id, self._log, self._derived = node_id, log, derived
         self._now_ms, self._trace, self._telemetry = now_ms, trace, telemetry
         self._proposed: dict[Index, tuple[Term, int]] = {}
         self._has_failed = False
@@ -203,6 +206,12 @@ def machine_of(
     from cluster.tracing import telemetry
 
     node_id = config.node_id
-    provider = telemetry.exporting(config.tracing, config.tracing_ratio, SERVICE, node_id)
-    log.traces = BrokerSpans(telemetry.tracer_of(provider), node_id, log, derived, now_ms)
+    exporting = telemetry.exporting(config.tracing, config.tracing_ratio, SERVICE, node_id)
+    log.traces = BrokerSpans(exporting, node_id, log, derived, now_ms)
     return functools.partial(TracedMachine, log.traces)
+
+
+async def end_spans(log: ReplicaLog) -> None:
+    """Send the spans that are left and end their exporter; the event loop goes on meanwhile."""
+    if isinstance(log, TracedLog) and log.traces is not None:
+        await asyncio.to_thread(log.traces.close)

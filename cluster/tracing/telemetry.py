@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import atexit
 import threading
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from cluster.extras import missing_extra
 from cluster.tracing.context import Parent
@@ -58,10 +59,19 @@ def sampler(ratio: float) -> ParentBased:
     return ParentBased(ALWAYS_OFF, remote_parent_sampled=TraceIdRatioBased(ratio))
 
 
-def exporting(endpoint: str, ratio: float, service: str, instance: str) -> TracerProvider:
-    """A provider that sends its spans to the collector at `endpoint`, in a thread of its own.
+class Exporting(NamedTuple):
+    """A provider that exports. `close` sends its last spans and ends its threads; it waits for that
+    `EXIT_SECONDS_MAX` seconds at most, and may be called again."""
 
-    Of traces that their beginner sampled, `ratio` is kept: the same ones on every node.
+    provider: TracerProvider
+    close: Callable[[], None]
+
+
+def exporting(endpoint: str, ratio: float, service: str, instance: str) -> Exporting:
+    """Send spans to the collector at `endpoint`, in a thread of its own.
+
+    Of traces that their beginner sampled, `ratio` is kept: the same ones on every node. It closes
+    by itself when the process ends.
     """
     provider = TracerProvider(
         sampler=sampler(ratio),
@@ -70,12 +80,11 @@ def exporting(endpoint: str, ratio: float, service: str, instance: str) -> Trace
     )
     exporter = OTLPSpanExporter(endpoint=endpoint.rstrip("/") + TRACES_PATH)
     provider.add_span_processor(BatchSpanProcessor(exporter))
-    _end_with_the_process(provider)
-    return provider
+    return Exporting(provider, _closing(provider))
 
 
-def _end_with_the_process(provider: TracerProvider) -> None:
-    """Send the last spans when the process ends, within `EXIT_SECONDS_MAX`.
+def _closing(provider: TracerProvider) -> Callable[[], None]:
+    """The function that ends the provider, also called when the process ends.
 
     The thread is there from the beginning: none can be started when the interpreter ends.
     """
@@ -86,9 +95,11 @@ def _end_with_the_process(provider: TracerProvider) -> None:
         provider.shutdown()
         ended.set()
 
-    def leave() -> None:
+    def close() -> None:
+        atexit.unregister(close)
         ends.set()
         ended.wait(EXIT_SECONDS_MAX)
 
     threading.Thread(target=wait, name="spans-end", daemon=True).start()
-    atexit.register(leave)
+    atexit.register(close)
+    return close

@@ -32,14 +32,22 @@ def memory() -> InMemorySpanExporter:
 
 
 @pytest.fixture
-def provider(memory: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch) -> TracerProvider:
+def closed() -> list[str]:
+    """Nodes that have ended their exporter."""
+    return []
+
+
+@pytest.fixture
+def provider(
+    memory: InMemorySpanExporter, closed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> TracerProvider:
     """Of the client, and of each node by its own sampler."""
 
-    def exporting(endpoint: str, ratio: float, service: str, instance: str) -> TracerProvider:
+    def exporting(endpoint: str, ratio: float, service: str, instance: str) -> telemetry.Exporting:
         assert endpoint == COLLECTOR
         made = TracerProvider(sampler=telemetry.sampler(ratio))
         made.add_span_processor(SimpleSpanProcessor(memory))
-        return made
+        return telemetry.Exporting(made, lambda: closed.append(instance))
 
     monkeypatch.setattr(telemetry, "exporting", exporting)
     found = TracerProvider()
@@ -263,6 +271,22 @@ async def test_a_mistake_of_the_spans_stops_no_replica(
     assert not named(memory.get_finished_spans(), "append T")
     assert len(said) == len(brokers.nodes), "once a node, not once a message"
     assert all("spans; this node makes no more until it starts again" in one for one in said)
+
+
+async def test_a_broker_that_closes_ends_its_exporter(
+    make_brokers: MakeBrokers,
+    provider: TracerProvider,
+    closed: list[str],
+) -> None:
+    """Its process may go on, and start it again."""
+    async with make_brokers(tracing=COLLECTOR) as brokers:
+        assert closed == []
+        await brokers.stop_node(0)
+        assert closed == ["n0"]
+        await brokers.start_node(0)
+        await brokers.leader()
+        assert closed == ["n0"]
+    assert closed == ["n0", "n0"]
 
 
 @pytest.mark.parametrize(

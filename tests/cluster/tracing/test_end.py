@@ -12,6 +12,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from cluster.tracing import telemetry
+from cluster.tracing.context import Parent
 from cluster.tracing.telemetry import EXIT_SECONDS_MAX
 from tests.waiting import limit
 
@@ -19,7 +21,7 @@ PROGRAM = """
 import sys, time
 from cluster.tracing import telemetry
 from cluster.tracing.context import Parent
-provider = telemetry.exporting(sys.argv[1], 1.0, "s", "n0")
+provider, _ = telemetry.exporting(sys.argv[1], 1.0, "s", "n0")
 context = telemetry.below(Parent(1, 2, True))
 telemetry.tracer_of(provider).start_span("x", context=context).end()
 print(time.time(), flush=True)
@@ -46,7 +48,9 @@ def test_a_collector_that_does_not_answer_holds_up_no_end(hanging: str, free_add
         assert seconds_to_end(address) < limit(EXIT_SECONDS_MAX + 3)
 
 
-def test_the_last_spans_are_sent() -> None:
+@pytest.fixture
+def collector() -> Iterator[tuple[str, list[str]]]:
+    """One that answers, and the paths that it was asked for."""
     got: list[str] = []
 
     class Collector(http.server.BaseHTTPRequestHandler):
@@ -61,6 +65,49 @@ def test_the_last_spans_are_sent() -> None:
 
     with http.server.HTTPServer(("127.0.0.1", 0), Collector) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        seconds_to_end(f"http://127.0.0.1:{server.server_port}")
+        yield f"http://127.0.0.1:{server.server_port}", got
         server.shutdown()
+
+
+def test_the_last_spans_are_sent(collector: tuple[str, list[str]]) -> None:
+    address, got = collector
+    seconds_to_end(address)
     assert got == ["/v1/traces"]
+
+
+def one_span(address: str) -> tuple[telemetry.Exporting, set[threading.Thread]]:
+    """An exporter with one span that is not sent, and its threads."""
+    before = set(threading.enumerate())
+    made = telemetry.exporting(address, 1.0, "s", "n0")
+    context = telemetry.below(Parent(1, 2, True))
+    telemetry.tracer_of(made.provider).start_span("x", context=context).end()
+    return made, set(threading.enumerate()) - before
+
+
+def test_a_program_that_goes_on_closes_it(
+    collector: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last spans are sent, and no thread is left, nor a function for the end of the process."""
+    forgotten: list[object] = []
+    monkeypatch.setattr(telemetry.atexit, "unregister", forgotten.append)
+    address, got = collector
+    made, threads = one_span(address)
+    assert len(threads) >= 2
+    made.close()
+    assert got == ["/v1/traces"]
+    assert forgotten == [made.close]
+    for thread in threads:
+        thread.join(limit(5))
+        assert not thread.is_alive(), thread
+    made.close()
+    assert got == ["/v1/traces"]
+
+
+def test_a_close_waits_for_no_collector_that_hangs(
+    hanging: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It returns while the exporter still asks."""
+    monkeypatch.setattr(telemetry, "EXIT_SECONDS_MAX", 0.01)
+    made, threads = one_span(hanging)
+    made.close()
+    assert [thread.name for thread in threads if thread.is_alive() and thread.name != "spans-end"]
