@@ -43,6 +43,16 @@ KEPT = (
         tests=(_KEEPING + "test_what_failed_half_way_or_is_not_flushed_is_not_kept",),
     ),
     Mutant(
+        "a-state-that-was-sent-is-kept-later",
+        ("R15",),
+        one_patch(
+            "dledger.machine.saving",
+            "        self._applier.load(state, start.index)\n        self._keep()\n",
+            "        self._applier.load(state, start.index)\n",
+        ),
+        tests=(_KEEPING + "test_a_node_that_was_sent_a_state_keeps_it_at_once",),
+    ),
+    Mutant(
         "files-of-another-log-are-gone-on-with",
         ("R15",),
         one_patch(

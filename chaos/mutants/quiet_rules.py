@@ -6,6 +6,7 @@ from chaos.mutants.mutant import Mutant
 from chaos.mutants.patch import Patch
 
 _TESTS = "tests/dledger/core/test_quiet.py::"
+_LATE = "tests/dledger/core/test_quiet_late.py::"
 _BEATS = "tests/dledger/replica/test_beats.py::"
 
 
@@ -200,8 +201,56 @@ QUIET = (
         "core.hosts",
         "    else:\n        quiet.put_off(state)\n",
         "",
-        "tests/dledger/core/test_quiet_late.py::"
-        "test_a_connection_between_the_last_heartbeat_and_its_answers_puts_silence_off",
+        _LATE + "test_a_connection_between_the_last_heartbeat_and_its_answers_puts_silence_off",
+    ),
+    _mutant(
+        "a-member-without-a-host-connects-and-wakes-no-leader",
+        "core.hosts",
+        "    if state.quiet:\n        quiet.wake(state)\n    else:\n        quiet.put_off(state)\n",
+        "    if not state.quiet:\n        quiet.put_off(state)\n",
+        _TESTS + "test_a_member_that_connects_wakes_its_leader_unless_its_host_is_watched",
+    ),
+    _mutant(
+        "a-connection-to-a-watched-host-wakes-its-leader",
+        "core.hosts",
+        "    if is_watched or state.role is not",
+        "    if state.role is not",
+        _TESTS + "test_a_member_that_connects_wakes_its_leader_unless_its_host_is_watched",
+    ),
+    _mutant(
+        "a-connection-of-a-stranger-wakes-a-leader",
+        "core.hosts",
+        " or event.peer not in state.progress:",
+        ":",
+        _TESTS + "test_a_member_that_connects_wakes_its_leader_unless_its_host_is_watched",
+    ),
+    _mutant(
+        "a-connection-wakes-a-follower",
+        "core.quiet",
+        "    ev.HostsWatched,\n    ev.PeerConnected,\n",
+        "    ev.HostsWatched,\n",
+        _TESTS + "test_a_member_that_connects_wakes_its_leader_unless_its_host_is_watched",
+    ),
+    _mutant(
+        "a-follower-that-a-late-message-wakes-tells-no-leader",
+        "core.quiet",
+        "    state.reset_election_deadline()\n    tell(state)\n",
+        "    state.reset_election_deadline()\n",
+        _LATE + "test_a_late_message_of_the_leader_does_not_cost_a_learner_its_leader",
+    ),
+    _mutant(
+        "a-follower-that-saw-a-loss-alone-tells-no-leader",
+        "core.hosts",
+        "            quiet.tell(state)\n",
+        "            pass\n",
+        _LATE + "test_a_loss_of_hosts_that_one_side_alone_saw_does_not_cost_a_learner_its_leader",
+    ),
+    _mutant(
+        "an-answer-of-one-that-woke-again-counts-as-silence",
+        "core.quiet",
+        "        progress.quiet_round = 0\n    elif",
+        "        pass\n    elif",
+        _LATE + "test_a_follower_that_woke_again_before_the_leader_is_quiet_is_not_left",
     ),
     _mutant(
         "a-group-does-not-count-its-host-s-clocks",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from chaos.mutants.access_rules import ACCESS
 from chaos.mutants.account_rules import ACCOUNTS
+from chaos.mutants.aside_rules import ASIDE
 from chaos.mutants.broker_rules import BROKER
 from chaos.mutants.checker_rules import CHECKERS
 from chaos.mutants.checkpoint_rules import CHECKPOINTS
@@ -39,6 +40,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *READS,
     *SPANS,
     *KEPT,
+    *ASIDE,
     *LEASES,
     *QUIET,
     *DURABILITY,

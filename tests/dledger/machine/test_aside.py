@@ -7,7 +7,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import pytest_asyncio
@@ -36,14 +36,19 @@ async def hosts(tmp_path: Path, new_address: Callable[[], str]) -> AsyncIterator
     made.configs = {name: replace(c, **small) for name, c in made.configs.items()}  # type: ignore[arg-type]
     await made.start("n0")
     yield made
+    while Held.made:  # of a test that failed: nothing waits for it
+        Held.made.pop().go_on.set()
     await made.close()
 
 
 class Held:
     """Holds a function's calls back in their thread, until `go_on` is set."""
 
+    made: ClassVar[list[Held]] = []
+
     def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: object, name: str) -> None:
         self.begun, self.go_on = threading.Event(), threading.Event()
+        self.made.append(self)
         function = getattr(owner, name)
 
         def held(*args: Any, **named: Any) -> Any:
