@@ -26,6 +26,7 @@ ROOT = Path(__file__).parents[3]
 
 #: Constants that name files which no running node writes, and whose they are.
 OTHERS = {
+    "leaders.json": "of leaders that were seen; one that is wrong, or absent, is passed over",
     "kvConfig.json": "the name server's",
     "used-seals": "the name server's",
     "MANIFEST.json": "of a backup, which no node writes",
