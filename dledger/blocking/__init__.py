@@ -6,6 +6,7 @@ with ReplicatedCounter(config, create=True) as counter:
 
 from __future__ import annotations
 
+from dledger.blocking.host import Host
 from dledger.blocking.loop_thread import Iterating, LoopThread
 from dledger.blocking.node import ReplicatedLog, ReplicatedNode
 from dledger.blocking.objects import (
@@ -17,6 +18,7 @@ from dledger.blocking.objects import (
 )
 
 __all__ = [
+    "Host",
     "Iterating",
     "KeyValueStore",
     "LeaderElection",
