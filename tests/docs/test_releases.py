@@ -7,7 +7,8 @@ import subprocess
 
 import pytest
 
-from tests.integration.former import LEVEL, VERSION, releases, version_here
+from cluster.core.feature_level import LEVEL as LEVEL_HERE
+from tests.integration.former import BELOW, LEVEL, VERSION, releases, version_here
 
 from .pages import ROOT
 
@@ -25,19 +26,19 @@ def _numbers(version: str) -> list[int]:
     return [int(part) for part in version.split(".")]
 
 
-def test_versions_rise_and_this_one_is_no_older() -> None:
+def test_versions_rise_and_this_one_is_newer() -> None:
+    """A release that is recorded raises it, so that tests take that release as the former one."""
     numbers = [_numbers(row.version) for row in RELEASES]
     assert numbers == sorted(numbers)
     assert len(set(map(tuple, numbers))) == len(numbers)
-    assert _numbers(version_here()) >= numbers[-1]
-    assert _numbers(VERSION) < _numbers(version_here())
+    assert numbers[-1] < _numbers(version_here()), "recorded: raise the version (CONTRIBUTING.md)"
 
 
 def test_each_has_its_section_of_the_changelog() -> None:
     page = (ROOT / "CHANGELOG.md").read_text("utf-8")
     dated = re.findall(r"^## (\S+) \(\d{4}-\d\d-\d\d\)$", page, re.MULTILINE)
-    assert {row.version for row in RELEASES} <= set(dated)
-    assert dated[0] == version_here(), "a release has a section; what follows is in changelog.d"
+    recorded = [row.version for row in reversed(RELEASES)]
+    assert dated in (recorded, [version_here(), *recorded]), "what follows is in changelog.d"
 
 
 @pytest.mark.parametrize("row", RELEASES, ids=lambda row: row.version)
@@ -52,5 +53,8 @@ def test_its_commit_has_that_version_and_level(row: tuple[str, str, int]) -> Non
     assert tagged in (None, commit), "a clone that has the tag has it there"
 
 
-def test_the_upgrade_tests_take_the_last_one_that_is_not_this_version() -> None:
-    assert (VERSION, LEVEL) in [(row.version, row.level) for row in RELEASES]
+def test_the_upgrade_tests_take_the_newest_and_the_newest_of_a_lower_level() -> None:
+    assert (RELEASES[-1].version, RELEASES[-1].level) == (VERSION, LEVEL)
+    assert BELOW in RELEASES
+    assert all(row.level >= LEVEL_HERE for row in RELEASES[RELEASES.index(BELOW) + 1 :])
+    assert BELOW.level < LEVEL_HERE

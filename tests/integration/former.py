@@ -1,6 +1,7 @@
 """The former release: its sources come from this repository's history, its nodes are processes.
 
-    docs/releases.toml: the newest version that is not this checkout's
+    docs/releases.toml: the newest version; this checkout's is newer, as a release that is recorded
+    raises it (CONTRIBUTING.md)
 
     COMMIT ── git archive ──► a folder ── PYTHONPATH ──► python -m cluster.cli node run FILE
 
@@ -19,6 +20,7 @@ from typing import NamedTuple
 
 import pytest
 
+from cluster.core.feature_level import LEVEL as LEVEL_HERE
 from tests.integration.nodes_by_hand import ROOT, ByHand
 from tests.waiting import limit
 
@@ -43,7 +45,10 @@ def version_here() -> str:
     return str(project["version"])
 
 
-VERSION, COMMIT, LEVEL = [row for row in releases() if row.version != version_here()][-1]
+NEWEST = releases()[-1]
+VERSION, COMMIT, LEVEL = NEWEST
+BELOW = [row for row in releases() if row.level < LEVEL_HERE][-1]
+"""The newest release that does not understand this checkout's feature level."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +95,15 @@ class Former:
             )
 
 
-def former_release(folder: Path) -> Former:
+def former_release(folder: Path, release: Release = NEWEST) -> Former:
     """Unpack it below `folder`. Skips in a clone without the history."""
-    known = ["git", "-C", str(ROOT), "cat-file", "-e", f"{COMMIT}^{{commit}}"]
+    _, commit, level = release
+    known = ["git", "-C", str(ROOT), "cat-file", "-e", f"{commit}^{{commit}}"]
     if subprocess.run(known, capture_output=True, check=False).returncode:
-        pytest.skip(f"needs the history: {COMMIT[:8]} (git fetch --unshallow)")
+        pytest.skip(f"needs the history: {commit[:8]} (git fetch --unshallow)")
     sources = folder / "former"
     sources.mkdir()
-    archive = ["git", "-C", str(ROOT), "archive", "--format=tar", COMMIT]
+    archive = ["git", "-C", str(ROOT), "archive", "--format=tar", commit]
     packages = ("commitlog", "dledger", "cluster", "conf", "pyproject.toml")
     made = subprocess.run([*archive, *packages], check=True, capture_output=True).stdout
     subprocess.run(["tar", "-x", "-C", str(sources)], input=made, check=True)
@@ -107,5 +113,5 @@ def former_release(folder: Path) -> Former:
     told = subprocess.run(
         command, cwd=sources, env=found.environment(), capture_output=True, text=True, check=True
     )
-    assert told.stdout.split() == [f"{sources}/cluster/core/feature_level.py", str(LEVEL)]
+    assert told.stdout.split() == [f"{sources}/cluster/core/feature_level.py", str(level)]
     return found
