@@ -22,7 +22,7 @@ DledgerError                        retriable  outcome
    ├─ HardStateLost                 neither slot is valid although the log is not empty (D2)
    ├─ NotFormatted                  no node was ever formatted here (R6)
    ├─ StateMachineFailed            the user's state machine raised; `index` says at which entry
-   ├─ StateMachineDiverged          its results differ from those of a majority, from `index` on
+   ├─ StateMachineDiverged          its results or state differ from a majority's, from `index` on
    └─ WrongIdentity                 cluster id, group or node id differ from the folder's
 Every text says what happened and one thing to try (`commitlog/advice.py`).
 
@@ -248,15 +248,18 @@ class StateMachineFailed(NodeFailed):
 
 
 class StateMachineDiverged(NodeFailed):
-    """At entry `index` this node's machine returned something else than those of a majority."""
+    """At entry `index` this node's machine returned something else than those of a majority, or
+    its state behind that entry is another one.
+    """
 
     advice = (
         "look there for a clock, chance or a set's order in apply, correct it and rebuild this node"
     )
 
-    def __init__(self, index: int, detail: str) -> None:
+    def __init__(self, index: int, detail: str, what: str = "") -> None:
         self.index = index
-        super().__init__(f"results differ at entry {index}: {detail}")
+        differs = f"{what} differs behind" if what else "results differ at"
+        super().__init__(f"{differs} entry {index}: {detail}")
 
 
 class MalformedFrame(Exception):

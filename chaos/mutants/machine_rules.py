@@ -130,6 +130,32 @@ MACHINES = (
         tests=(_AGREEMENT + "test_one_that_differs_stops_where_it_differs_first",),
     ),
     Mutant(
+        "a-node-whose-state-differs-goes-on",
+        ("S10",),
+        one_patch(
+            "dledger.machine.applier",
+            "                    self._compare_state(index, leads)\n",
+            "",
+        ),
+        tests=(_NODE + "test_the_node_whose_state_rots_stops_although_its_results_agree",),
+    ),
+    Mutant(
+        "a-state-is-compared-in-the-middle-of-a-window",
+        ("S10",),
+        one_patch(
+            "dledger.machine.applier",
+            "                    self._flush(leads)\n                    self._compare_state",
+            "                    self._compare_state",
+        ),
+        tests=(_RESULTS + "test_batches_make_no_difference_to_the_checksums_of_states",),
+    ),
+    Mutant(
+        "a-state-is-taken-for-the-results-of-its-window",
+        ("S10",),
+        one_patch("dledger.machine.agreement", "of_state = ~(", "of_state = ("),
+        tests=(_AGREEMENT + "test_a_state_that_differs_stops_its_node_although_results_agree",),
+    ),
+    Mutant(
         "a-lock-is-granted-before-its-lease-is-over",
         ("R8",),
         one_patch("dledger.objects.lock", "held.until_ms <= now", "held.until_ms <= now + 10"),

@@ -26,7 +26,14 @@ from dledger.machine.entries import Item, Kind
 from dledger.machine.leading import Leading
 from dledger.machine.node import Consistency
 from dledger.machine.proposer import Proposer
-from dledger.machine.state_machine import Entry, ReplicatedStateMachine, State, bytes_of, captured
+from dledger.machine.state_machine import (
+    Entry,
+    ReplicatedStateMachine,
+    State,
+    bytes_of,
+    captured,
+    has_checksum,
+)
 from dledger.replica.envelope import STAMP_AT, noop_body
 from dledger.replica.ports import Proposal
 from dledger.wire.forwards import Forward, pack_forward, unpack_forward, unpack_reply
@@ -86,6 +93,10 @@ class NotedMachine(ReplicatedStateMachine[bytes, bytes]):
         """Give the user's machine this state."""
         self.plain.restore(state)
 
+    def checksum(self) -> int:
+        """As the user's; 0 for one that has none, on every node alike."""
+        return self.plain.checksum() if has_checksum(self.plain) else 0
+
     def encode(self, command: bytes) -> bytes:
         """The command itself: commands are bytes."""
         return command
@@ -129,7 +140,7 @@ class MachineProcess:
         self.node, self._store = node, storage.log
         self.machine = NotedMachine(node.make())
         names = tuple(f"n{number}" for number in range(node.machines))
-        agreement = Agreement(node.id, self.machine.compare_every, self._compare)
+        agreement = Agreement(node.id, self.machine.plain.compare_every, self._compare)
         self.applier = Applier(self.machine, agreement, self._told, self._results, lambda: names)
         self.proposer = Proposer(node.id, node.boot, self.applier, self, RESEND_SECONDS)
         leading = Leading if node.random.random() < FILTERED else Unfiltered

@@ -1,4 +1,4 @@
-"""Do all nodes get the same results? Compared through the log, a window of entries at a time. Pure.
+"""Do all nodes get the same results, and have the same state? Compared through the log. Pure.
 
     applied past a window's end ─► the leader publishes what its results were, by CRC-32
     other results here than published, or others disagree ─► this node publishes its own
@@ -7,7 +7,11 @@
     all have published and no majority agrees ─► every node stops: it cannot be told who is right
 
 What is published is an entry of the log, so all nodes see the same, in the same order. A node that
-took another's state in the middle of a window has nothing to say about that window.
+took another's state in the middle of a window has nothing to say about that window's results.
+
+A state is compared the same way where a window ends, if its machine has a checksum: it has one
+result there, and the number ~window. A node of a former release remembers no such window, so it
+passes that over; it has no vote in it.
 """
 
 from __future__ import annotations
@@ -29,7 +33,10 @@ _RESULT = struct.Struct(">HI")
 
 @dataclass(slots=True)
 class _Window:
-    """`own`: (index in the window, CRC-32) of each result here; None: not all of it was seen."""
+    """`own`: (index in the window, CRC-32) of each result here; None: not all of it was seen.
+
+    Of a state: its index there is that of the window's last entry.
+    """
 
     own: bytearray | None
     published: dict[str, bytes] = field(default_factory=dict)
@@ -73,6 +80,30 @@ class Agreement:
                 own += b"".join(map(_RESULT.pack, places, map(crc32, results[at:end])))
             at = end
 
+    def ends_before(self, index: int) -> bool:
+        """Is this the first index of a window?"""
+        return self._every > 0 and index > 0 and index % self._every == 0
+
+    def up_to_end(self, index: int, count: int) -> int:
+        """How many of so many entries from this index on are in its window."""
+        return min(count, self._every - index % self._every) if self._every else count
+
+    def state_is(self, index: int, checksum: int, *, leads: bool) -> None:
+        """The state behind all entries before this first index of a window has this checksum."""
+        of_state = ~(index // self._every - 1)
+        self._windows[of_state] = _Window(bytearray(_RESULT.pack(self._every - 1, checksum)))
+        self._forget()
+        if leads:
+            self._say(of_state)
+
+    def _forget(self) -> None:
+        """Keep the newest windows, of results and of states."""
+        for is_state in (False, True):
+            same = sorted((one for one in self._windows if (one < 0) is is_state), key=abs)
+            for gone in same[:-KEPT_MAX]:
+                del self._windows[gone]
+                self._said.discard(gone)
+
     def _next(self, window: int, *, leads: bool) -> None:
         before, self._current = self._current, window
         known = self._windows.get(window)
@@ -80,10 +111,7 @@ class Agreement:
             self._windows[window] = _Window(bytearray())
         if leads and before >= 0:
             self._say(before)
-        while len(self._windows) > KEPT_MAX:
-            gone = min(self._windows)
-            del self._windows[gone]
-            self._said.discard(gone)
+        self._forget()
 
     def _say(self, window: int) -> None:
         known = self._windows[window]
@@ -110,7 +138,8 @@ class Agreement:
         most, votes = Counter(told.values()).most_common(1)[0]
         if votes > len(voters) // 2:
             if most != own:
-                self._stop(window, own, most, f"{votes} of {len(voters)} nodes have another result")
+                what = "state" if window < 0 else "result"
+                self._stop(window, own, most, f"{votes} of {len(voters)} nodes have another {what}")
         elif len(told) == len(voters):
             other = next(said for said in told.values() if said != own)
             self._stop(window, own, other, "the nodes disagree and no majority is right")
@@ -118,4 +147,7 @@ class Agreement:
     def _stop(self, window: int, own: bytes, other: bytes, detail: str) -> None:
         ours, theirs = set(_RESULT.iter_unpack(own)), set(_RESULT.iter_unpack(other))
         place = min(at for at, _ in ours ^ theirs)
-        raise StateMachineDiverged(window * self._every + place, detail)
+        begin = max(window, ~window) * self._every
+        if window < 0:
+            raise StateMachineDiverged(begin + place, detail, what="the state")
+        raise StateMachineDiverged(begin + place, detail)

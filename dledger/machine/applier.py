@@ -20,7 +20,12 @@ from dledger.errors import CommandRefused, ResultNotKept, StateMachineFailed
 from dledger.machine.agreement import Agreement
 from dledger.machine.entries import HEAD_SIZE, LATER, OTHER, Kind, Row, Run, opened, runs_of
 from dledger.machine.sessions import NOT_KEPT, Sessions, Verdict
-from dledger.machine.state_machine import Entry, ReplicatedStateMachine, json_bytes
+from dledger.machine.state_machine import (
+    Entry,
+    ReplicatedStateMachine,
+    has_checksum,
+    json_bytes,
+)
 from dledger.replica.envelope import is_noop
 
 C = TypeVar("C")
@@ -74,6 +79,7 @@ class Applier(Generic[C, R]):
         is_json = type(machine).encode_result is ReplicatedStateMachine.encode_result
         self._encode_result = json_bytes if is_json else machine.encode_result
         self._has_batches = type(machine).apply_batch is not ReplicatedStateMachine.apply_batch
+        self._has_checksum = has_checksum(machine)
         self._time_ms = 0
         #: The log's time of the last search for expired sessions; -1: search again.
         self._looked_ms = -1
@@ -95,7 +101,13 @@ class Applier(Generic[C, R]):
             if index % SHRINK_EVERY == 0:
                 self._flush(leads)
                 self.sessions.shrink()
-            piece = [row, *islice(rows, SHRINK_EVERY - index % SHRINK_EVERY - 1)]
+            size = SHRINK_EVERY - index % SHRINK_EVERY
+            if self._has_checksum:
+                size = self._agreement.up_to_end(index, size)
+                if self._agreement.ends_before(index):
+                    self._flush(leads)
+                    self._compare_state(index, leads)
+            piece = [row, *islice(rows, size - 1)]
             index += len(piece) - 1
             assert piece[-1][0] == index, "the log has no gaps"
             self._apply_piece(piece, leads)
@@ -188,6 +200,14 @@ class Applier(Generic[C, R]):
         self.sessions.keep(session, [sequence], [_DONE])
         self._applied(session, [(sequence, None)])
         self._agreement.published(data, self._voters())
+
+    def _compare_state(self, index: int, leads: bool) -> None:
+        """Note, and as the leader publish, the state's checksum before this entry."""
+        try:
+            checksum = self.machine.checksum()
+            self._agreement.state_is(index, checksum, leads=leads)
+        except Exception as error:  # by the user's code, or a number that is too large
+            raise StateMachineFailed(index - 1, f"checksum raised {_say(error)}") from error
 
     def _flush(self, leads: bool) -> None:
         """Apply the batch, keep its results, and report them session by session."""

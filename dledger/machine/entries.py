@@ -10,7 +10,8 @@
      24   8  sequence   counts up within the session; to open one: a number of its opener's own
      32   8  lowest     smaller sequences of the session are not waited for any more
      40   n  command    compare: window 8 | count 4 | count × (offset 2 | CRC-32 of the result 4)
-                        | UTF-8 name of the node
+                        | UTF-8 name of the node; of the state at the end of window w: window
+                        -1 - w, count 1, its checksum; former releases pass that over
 
 All integers are big-endian. Bytes 4-8 are no envelope's (replica/envelope.py), so the log's own
 entries and these cannot be taken for each other.

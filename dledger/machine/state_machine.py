@@ -4,7 +4,8 @@
 
 `apply` runs on every node and again after a restart, so it may use only the state and the entry: no
 clock (the entry has one), no random number, no file, no order of a set. Nodes compare checksums of
-their results (agreement.py) and so find a machine that differs all the same.
+their results, and of their states where `checksum` is there (agreement.py), and so find a machine
+that differs all the same.
 """
 
 from __future__ import annotations
@@ -139,6 +140,15 @@ class ReplicatedStateMachine(ABC, Generic[C, R]):
         """Replace the state by one that `snapshot` wrote, on this node or another."""
         raise NotImplementedError
 
+    def checksum(self) -> int:
+        """A number of 32 bits by the state: the same on every node for the same state.
+
+        Override it to have states compared where `compare_every` entries end, too: a node whose
+        state is another one than a majority's stops, also if results do not show it yet. Called on
+        the event loop on every node, so let it take a few ms. Part of the group's rules.
+        """
+        raise NotImplementedError
+
     def keep(self, progress: bytes) -> None:
         """Make the state durable together with `progress`, both or neither, as a transaction does.
 
@@ -189,6 +199,11 @@ def parts_of(state: State | Callable[[], State]) -> list[Buffer]:
 def bytes_of(state: State | Callable[[], State]) -> bytes:
     """The result of `snapshot` as bytes; joins a large one, which takes time."""
     return b"".join(parts_of(state))
+
+
+def has_checksum(machine: ReplicatedStateMachine[Any, Any]) -> bool:
+    """True if the machine's class overrides `checksum`."""
+    return type(machine).checksum is not ReplicatedStateMachine.checksum
 
 
 def has_snapshots(machine: ReplicatedStateMachine[Any, Any]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from commitlog.records.checksum import crc32
 from dledger.config import RaftConfig
 from dledger.machine.node import Consistency
 from dledger.machine.state_machine import Entry, ReplicatedStateMachine
@@ -20,6 +21,10 @@ class CounterMachine(ReplicatedStateMachine[int, int]):
         """The sum, this command included."""
         self.total += entry.command
         return self.total
+
+    def checksum(self) -> int:
+        """CRC-32 of the sum."""
+        return crc32(self.snapshot())
 
     def snapshot(self) -> bytes:
         """The sum."""

@@ -81,6 +81,29 @@ def test_a_state_that_is_not_all_in_the_snapshot_is_found() -> None:
         run_seed(Moody, lambda random, number: number, 14, seconds=8.0)
 
 
+class Rotting(CounterMachine):
+    """One of them has a bit that flips; its results tell of it in no way."""
+
+    compare_every = 20
+    made = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        Rotting.made += 1
+        self.rots = Rotting.made == 2
+
+    def apply(self, entry: Entry[int]) -> int:
+        self.total += entry.command
+        if self.rots and entry.index > 10:
+            self.total, self.rots = self.total ^ 1 << 40, False
+        return 0
+
+
+def test_a_state_that_rots_stops_its_node() -> None:
+    with pytest.raises(AssertionError, match=r"the state differs behind entry 19"):
+        run_seed(Rotting, lambda random, number: number, 0, seconds=8.0)
+
+
 def test_counted_seeds_are_run_once_and_a_line_that_was_cut_short_again(tmp_path: Path) -> None:
     file = tmp_path / "seeds.jsonl"
     assert [row["seeds"] for row in count("counter", range(48, 51), file)] == [2, 1]

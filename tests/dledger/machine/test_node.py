@@ -270,6 +270,44 @@ async def test_the_node_whose_results_differ_stops_and_says_where(make_group: Ma
     assert right.failure is None
 
 
+async def test_the_node_whose_state_rots_stops_although_its_results_agree(
+    make_group: MakeGroup,
+) -> None:
+    class Silent(Adder):
+        """Says nothing of its total; the checksum does."""
+
+        compare_every = 50
+
+        def apply(self, entry: Entry[int]) -> int:
+            super().apply(entry)
+            return 0
+
+        def checksum(self) -> int:
+            return self.total
+
+    group: Adders = make_group(Silent)
+    await group.start()
+    rotten, right = group.nodes["n1"], group.nodes["n0"]
+    await right.propose(1)
+    state = rotten.machine
+    assert isinstance(state, Silent)
+    await eventually(lambda: state.total == 1, "an entry that is applied")
+    state.total ^= 2
+    index = rotten.applied
+
+    async def stops() -> object:
+        await right.propose(0)
+        return rotten.failure
+
+    await eventually(stops, "the end of the node whose state differs")
+    assert isinstance(rotten.failure, StateMachineDiverged)
+    assert (rotten.failure.index + 1) % 50 == 0
+    assert rotten.failure.index >= index
+    assert "the state differs behind entry" in str(rotten.failure)
+    assert await within(right.propose(0), "a result of the others") == 0
+    assert right.failure is None
+
+
 async def test_a_batch_at_a_time(make_group: MakeGroup) -> None:
     class Batches(Adder):
         def apply_batch(self, entries: Any) -> list[int | CommandRefused]:

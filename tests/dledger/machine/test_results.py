@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -17,6 +18,7 @@ from dledger import (
     ReplicatedLog,
     ReplicatedStateMachine,
     ResultNotKept,
+    StateMachineFailed,
 )
 from dledger.machine.agreement import Agreement
 from dledger.machine.applier import Applier, Found, Results
@@ -257,3 +259,36 @@ def test_results_are_told_before_a_window_is_published() -> None:
     items = [pack_entry((Kind.COMMAND, n, b"1"), 1, 0, 0) for n in range(1, 20)]
     applier.apply([(n, 1, body) for n, body in enumerate(items, 1)], leads=True)
     assert order == ["told", "published", "published"]
+
+
+class Summed(Repeater):
+    """Counts, and has a checksum of that."""
+
+    def checksum(self) -> int:
+        return self.applied
+
+
+def test_batches_make_no_difference_to_the_checksums_of_states() -> None:
+    """Each is of the state behind the last entry of a window, in the middle of a batch or not."""
+    entries, found = list(history(5, 700)), list[list[bytes]]()
+    for most in (1, 7, 64, 700):
+        said = list[bytes]()
+        agreement = Agreement("n", 50, said.append)
+        applier = Applier(Summed(), agreement, lambda _: None, lambda *_: None, lambda: ("n",))
+        for at in range(0, len(entries), most):
+            applier.apply(entries[at : at + most], leads=True)
+        found.append([data for data in said if data[0] & 0x80])
+    assert len(found[0]) == 13
+    assert found[1:] == found[:1] * 3
+
+
+@pytest.mark.parametrize("wrong", [-1, 1 << 32, "text"])
+def test_a_checksum_that_is_none_stops_the_node(wrong: Any) -> None:
+    class Wrong(Repeater):
+        def checksum(self) -> int:
+            return wrong  # type: ignore[no-any-return]
+
+    agreement = Agreement("n", 50, lambda _: None)
+    applier = Applier(Wrong(), agreement, lambda _: None, lambda *_: None, lambda: ("n",))
+    with pytest.raises(StateMachineFailed, match="entry 49: checksum raised"):
+        applier.apply(history(5, 60), leads=True)
