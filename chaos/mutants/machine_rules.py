@@ -248,8 +248,8 @@ MACHINES = (
         ("R8",),
         one_patch(
             "dledger.machine.applier",
-            "            self.sessions.load(data[_STATE.size : _STATE.size + size])\n",
-            "",
+            '            self.sessions.load(file.read(size) or b"")\n',
+            "            file.read(size)\n",
         ),
         tests=(_SIMULATED,),
     ),

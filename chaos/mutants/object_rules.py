@@ -29,8 +29,8 @@ OBJECTS = (
         "a-snapshot-forgets-the-sessions",
         Patch(
             "dledger.machine.applier",
-            "            self.sessions.load(data[_STATE.size : _STATE.size + size])\n",
-            "",
+            '            self.sessions.load(file.read(size) or b"")\n',
+            "            file.read(size)\n",
         ),
     ),
     _of(

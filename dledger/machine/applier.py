@@ -10,6 +10,7 @@ on every node and after each restart.
 
 from __future__ import annotations
 
+import io
 import struct
 from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import islice
@@ -27,6 +28,7 @@ from dledger.machine.state_machine import (
     json_bytes,
 )
 from dledger.replica.envelope import is_noop
+from dledger.snapshots.state_file import StateFile, buffered
 
 C = TypeVar("C")
 R = TypeVar("R")
@@ -308,27 +310,34 @@ class Applier(Generic[C, R]):
         head = _STATE.pack(_STATE_MAGIC, _STATE_VERSION, self.applied, self._time_ms, len(sessions))
         return head + sessions
 
-    def load(self, data: bytes, index: int) -> None:
+    def load(self, data: bytes | StateFile, index: int) -> None:
         """Load sessions, the log's time and the machine's state as of entry `index`.
 
         `data`: the bytes of `head` and the state behind them. Raises StateMachineFailed.
         """
-        self._load(data, index, self.machine.restore)
+        restore_from = self.machine.restore_from
+        if isinstance(data, bytes):
+            self._load(file := io.BytesIO(data), index, lambda: restore_from(file))
+            return
+        with data.open() as raw:
+            self._load(raw, index, lambda: restore_from(buffered(raw)))
 
     def resume(self, head: bytes, index: int) -> None:
         """As `load`, for a machine that has its state as of entry `index` already."""
-        self._load(head, index, lambda nothing: None)
+        self._load(io.BytesIO(head), index, lambda: None)
 
-    def _load(self, data: bytes, index: int, restore: Callable[[bytes], None]) -> None:
+    def _load(
+        self, file: io.BytesIO | io.RawIOBase, index: int, restore: Callable[[], None]
+    ) -> None:
         self.is_whole = False
         try:
-            magic, version, applied, time_ms, size = _STATE.unpack_from(data)
+            magic, version, applied, time_ms, size = _STATE.unpack(file.read(_STATE.size) or b"")
             if (magic, version) != (_STATE_MAGIC, _STATE_VERSION):
                 raise ValueError(f"version {version} of a state is not of this release")
             if applied != index:
                 raise ValueError(f"a state of entry {applied} stands where {index} is wanted")
-            self.sessions.load(data[_STATE.size : _STATE.size + size])
-            restore(data[_STATE.size + size :])
+            self.sessions.load(file.read(size) or b"")
+            restore()
         except Exception as error:  # by the user's code, or of a later release
             raise StateMachineFailed(index, f"restore raised {_say(error)}") from error
         self.applied, self._time_ms, self.is_whole = applied, time_ms, True

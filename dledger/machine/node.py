@@ -52,6 +52,7 @@ from dledger.runtime.complaints import Complaints
 from dledger.runtime.lifetime import Lifetime
 from dledger.runtime.parts import Parts
 from dledger.runtime.replicated_log import ReplicatedLog
+from dledger.snapshots.state_file import StateFile
 from dledger.wire.forwards import Forward, pack_forward, unpack_forward, unpack_reply
 from dledger.wire.frames import Frame, FrameType
 
@@ -296,7 +297,7 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
             lambda position: self.log.driver.trim(position),
             self._snapshot_failed,
         )
-        parts = replace(parts, restore=self._state_taken, ended=saving.ended)
+        parts = replace(parts, restore=self._state_taken, restores_files=True, ended=saving.ended)
         newest, self._newest = self._newest, None
         if newest is None:
             return parts
@@ -307,7 +308,7 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         if has_snapshots(self.machine):
             self._newest = newest_state(parts.log, parts.snapshots, self.config.peers, self._kept)
 
-    def _state_taken(self, start: LogStart, data: bytes) -> None:
+    def _state_taken(self, start: LogStart, data: StateFile) -> None:
         """The leader has sent its state, as the log here ends before the leader's begins."""
         assert self._saving is not None
         self._saving.take(start, data)

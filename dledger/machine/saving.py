@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Sequence, Sized
 from typing import Any, NamedTuple
 
 from commitlog.errors import StoreDamaged
@@ -32,6 +32,7 @@ from dledger.machine.state_machine import State, captured, parts_of
 from dledger.runtime.owned import Owned
 from dledger.runtime.parts import Parts
 from dledger.snapshots.snapshot_files import STATE_BYTES_MAX, SnapshotFolder
+from dledger.snapshots.state_file import Joined, StateFile
 
 #: Between two tries to delete: the flush mark has to pass the place first, in both its slots.
 TRIM_SECONDS = 0.5
@@ -40,14 +41,14 @@ STATE_SECONDS_MAX = 60.0
 
 
 #: Writes a state, in a thread.
-Save = Callable[[LogStart, list[Buffer]], None]
+Save = Callable[[LogStart, Sequence[Buffer]], None]
 
 
 class Newest(NamedTuple):
     """The newest state that can be read, and where the log goes on behind it."""
 
     start: LogStart
-    state: bytes
+    state: StateFile
 
 
 def newest_state(
@@ -68,11 +69,11 @@ def newest_state(
         return recent
     for place in reversed(places):
         with contextlib.suppress(StoreDamaged, KeyError):
-            return Newest(begins := log.start_at(place), folder.load(begins))
+            return Newest(begins := log.start_at(place), folder.find(begins))
     if start is None:
         return None
     try:
-        return Newest(start, folder.load(start))
+        return Newest(start, folder.find(start))
     except StoreDamaged:
         if len(group) == 1:
             raise
@@ -83,14 +84,14 @@ def _recent_state(log: FileLog, folder: SnapshotFolder, position: int) -> Newest
     """The state by time, if the log has its last entry, and has it behind `position`.
 
     The log may lack it: an entry that a majority has is applied before it is on disk here. And
-    `load_recent` compares the entry with that of the log.
+    `find_recent` compares the entry with that of the log.
     """
     with contextlib.suppress(StoreDamaged):
         found = folder.recent()
         if found is not None and log.first_index <= found.index <= log.last.index:
             start = behind(log, found.index)
             if start.position > position:
-                return Newest(start, folder.load_recent(start))
+                return Newest(start, folder.find_recent(start))
     return None
 
 
@@ -133,7 +134,7 @@ class Saving:
         self.saved_position, self._saved_index = newest.start.position, newest.start.index
         return newest.start.index
 
-    def take(self, start: LogStart, state: bytes) -> None:
+    def take(self, start: LogStart, state: StateFile) -> None:
         """Give the machine a state. Raises StateMachineFailed."""
         self._applier.load(state, start.index)
         self._keep()
@@ -199,7 +200,7 @@ class Saving:
             return
         self._writing = self._owned.create_task(self._write(start, head, state, save))
 
-    def _save_proven(self, start: LogStart, parts: list[Buffer]) -> None:
+    def _save_proven(self, start: LogStart, parts: Sequence[Buffer]) -> None:
         self._folder.save(start, parts)
         self._folder.prove(start)  # here: the log's thread, which deletes, has no time for it
 
@@ -207,7 +208,7 @@ class Saving:
         self, start: LogStart, head: bytes, state: State | Callable[[], State], save: Save
     ) -> None:
         def write() -> None:
-            parts = [head, *parts_of(state)]
+            parts = Joined([head], parts_of(state))
             if (size := size_of(parts)) > STATE_BYTES_MAX:
                 raise ValueError(f"it has {size} bytes and {STATE_BYTES_MAX} are allowed")
             save(start, parts)

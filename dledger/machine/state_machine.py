@@ -14,12 +14,14 @@ import contextlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, Generic, TypeVar, cast
+from pathlib import Path
+from typing import Any, BinaryIO, ClassVar, Generic, TypeVar, cast
 
 from commitlog.files.system import Buffer
 from dledger.core.value import value
 from dledger.errors import CommandRefused
 from dledger.machine.sessions import RESULTS_BYTES_MAX
+from dledger.snapshots.state_file import FileParts
 
 C = TypeVar("C")
 R = TypeVar("R")
@@ -34,9 +36,10 @@ with contextlib.suppress(ImportError):  # without it the same bytes, in more tim
 #: Types that both write alike. No float: orjson writes 1e16 for 1e+16, and null for NaN.
 _is_alike = {str, int, bool, type(None)}.issuperset
 
-#: A state as bytes: all of them, or parts of some KiB to MiB that follow each other.
-State = Buffer | Iterable[Buffer]
+#: A state as bytes: all of them, parts of some KiB to MiB that follow each other, or a file.
+State = Buffer | Iterable[Buffer] | Path
 _BYTES = (bytes, bytearray, memoryview)
+_READY = (bytes, bytearray, memoryview, Path)
 _first_json = json.JSONDecoder().raw_decode
 
 
@@ -131,14 +134,24 @@ class ReplicatedStateMachine(ABC, Generic[C, R]):
 
         Return bytes, or their parts in order: better for a large state, as parts are never joined.
         Or return a function that returns either: it is called in a thread, so that commands need
-        not wait while it encodes, and it must not see later changes. Without an override the log
-        keeps every entry.
+        not wait while it encodes, and it must not see later changes. For a state that is not to be
+        held in memory return the Path of a file that was written for this, or have the function
+        write it and return that: the node reads it in pieces, and the machine may use the path
+        again for the next state. Without an override the log keeps every entry.
         """
         raise NotImplementedError
 
     def restore(self, state: bytes) -> None:
         """Replace the state by one that `snapshot` wrote, on this node or another."""
         raise NotImplementedError
+
+    def restore_from(self, state: BinaryIO) -> None:
+        """As `restore`, from a file that stands where the state begins and is read forward only.
+
+        Override it for a large state: a piece at a time is in memory. Without an override it calls
+        `restore` with all of it.
+        """
+        self.restore(state.read())
 
     def checksum(self) -> int:
         """A number of 32 bits by the state: the same on every node for the same state.
@@ -187,12 +200,16 @@ def captured(state: State | Callable[[], State]) -> State | Callable[[], State]:
 
     A function is left alone: `snapshot` promises that it sees no later changes.
     """
-    return state if callable(state) or isinstance(state, _BYTES) else tuple(state)
+    if callable(state) or isinstance(state, _READY):
+        return state
+    return tuple(state)
 
 
-def parts_of(state: State | Callable[[], State]) -> list[Buffer]:
+def parts_of(state: State | Callable[[], State]) -> Sequence[Buffer]:
     """The result of `snapshot` in parts; if it is a function, calls it, which may take long."""
     found = state() if callable(state) else state
+    if isinstance(found, Path):
+        return FileParts(found)
     return [found] if isinstance(found, _BYTES) else list(found)
 
 

@@ -51,7 +51,6 @@ from dledger.runtime.repair_timer import RepairTimer
 from dledger.runtime.shared import disk_queues
 from dledger.runtime.sync_thread import QUEUE_OF, DiskQueue
 from dledger.runtime.transport import Listener, Transport
-from dledger.snapshots.prefix import Prefix
 from dledger.wire.bounds import check_numbers
 
 _log = logging.getLogger(__name__)
@@ -114,7 +113,7 @@ class Driver:
             initial=parts.initial,
             configurations=GroupEntries(parts.group, parts.members_body or self._members_body),
             repair_settings=RepairSettings(config.scrub_bytes_per_second),
-            prefix=parts.restore and Prefix(parts.log, parts.snapshots, parts.restore),
+            prefix=parts.prefix(),
         )
         parts.roster.live_leader = self.replica.node.live_leader
         parts.generations.told_older = self._older

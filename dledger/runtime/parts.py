@@ -18,7 +18,7 @@ from dledger.replica.ports import StateMachine
 from dledger.runtime.alarms import Alarms
 from dledger.runtime.group_clock import GroupClock
 from dledger.runtime.host_parts import HostParts
-from dledger.snapshots.prefix import Restore
+from dledger.snapshots.prefix import Prefix, Restore
 from dledger.snapshots.snapshot_files import SnapshotFolder
 from dledger.wire.forwards import Forwarded
 
@@ -62,10 +62,17 @@ class Parts:
     members_body: Callable[[Configuration], Buffer] | None = None
     applied: Index = NO_INDEX
     restore: Restore | None = None
+    restores_files: bool = False
     forwarded: Forwarded | None = None
     settle_turn: Callable[[], None] = _nothing
     ended: Callable[[], Awaitable[bool]] = _all_ended
     host: HostParts | None = None
+
+    def prefix(self) -> Prefix | None:
+        """Deletes the log's beginning behind a state; None: it stays for ever."""
+        if self.restore is None:
+            return None
+        return Prefix(self.log, self.snapshots, self.restore, by_file=self.restores_files)
 
     def may_rest(self, *, is_quiet: bool) -> bool:
         """May parts that look at this group stop doing so? Then it keeps no entries in memory.

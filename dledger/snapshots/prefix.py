@@ -11,6 +11,7 @@ The rules are the core's (core/snapshots.py); bytes, files and the state machine
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from dledger.core import effects as fx
 from dledger.core import events as ev
@@ -33,7 +34,8 @@ from dledger.snapshots.snapshot_files import (
 #: Kinds of disk work that end here.
 PREFIX_WORK = frozenset({"trim", "snapshot"})
 #: Gives the state machine another state: that of the log up to the entry before its beginning.
-Restore = Callable[[LogStart, bytes], None]
+#: The state is bytes, or a `StateFile` where `Prefix` is told so.
+Restore = Callable[[LogStart, Any], None]
 
 
 class ReceiveTask:
@@ -68,7 +70,11 @@ class _TrimTask:
 class Prefix:
     """One replica's; used on its thread, tasks run elsewhere. Raises OSError when made."""
 
-    def __init__(self, log: FileLog, folder: SnapshotFolder, restore: Restore) -> None:
+    def __init__(
+        self, log: FileLog, folder: SnapshotFolder, restore: Restore, *, by_file: bool = False
+    ) -> None:
+        """`by_file`: `restore` takes a `StateFile`, and reads it piece by piece."""
+        self._state = folder.find if by_file else folder.load
         self._log, self.folder, self._restore = log, folder, restore
         #: Peers that were sent the whole state at a position, and did not ask for it again.
         self._sent: set[tuple[NodeId, int]] = set()
@@ -125,7 +131,7 @@ class Prefix:
         if start is None:
             return None, applied  # no space; retention asks again
         if start.index > applied:
-            self._restore(start, self.folder.load(start))
+            self._restore(start, self._state(start))
         return ev.PrefixDropped(start.anchor), max(applied, start.index)
 
     # -- send --------------------------------------------------------------------------------------
@@ -181,7 +187,7 @@ class Prefix:
         start = self._taken
         assert start is not None
         assert start.anchor == effect.anchor, "what was received last is installed"
-        state = self.folder.load(start)
+        state = self._state(start)
         self._log.restart_at(start)
         self.folder.drop_before(start.position)
         self._restore(start, state)

@@ -26,6 +26,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,6 +35,7 @@ from commitlog.files.content import Content, content_parts
 from commitlog.files.system import Buffer, File, FileSystem
 from commitlog.records.checksum import crc32
 from dledger.log.log_start import LogStart
+from dledger.snapshots.state_file import Joined, Lazy, StateFile
 
 FOLDER = "snapshots"
 #: Of one state. A broker's takes a few MB, an embedded machine's may be large; bounds a hostile
@@ -109,12 +111,26 @@ class SnapshotFolder:
     def load(self, start: LogStart) -> bytes:
         """The state where the log begins. Raises StoreDamaged when it is missing or damaged."""
         name = _name(start.position)
-        part = self._read(name)
+        part = self.read_part(name)
         self._proven.pop(start.position, None)
         if part is None or part.offset or part.snapshot != snapshot_of(start, [part.data]):
             raise _damaged(self._folder / name)
         self._proven[start.position] = part.snapshot
         return part.data
+
+    def find(self, start: LogStart) -> StateFile:
+        """As `load`, proven and not held in memory. Raises StoreDamaged."""
+        self.doubt(start.position)
+        return self._found(_name(start.position), self.prove(start))
+
+    def find_recent(self, start: LogStart) -> StateFile:
+        """As `load_recent`, proven and not held in memory. Raises StoreDamaged."""
+        return self._found(_RECENT, self._proved(self._folder / _RECENT, start, None))
+
+    def _found(self, name: str, snapshot: Snapshot) -> StateFile:
+        path = self._folder / name
+        opened = partial(self._files.open, path, writable=False)
+        return StateFile(opened, _DATA_AT, snapshot.size, snapshot.crc)
 
     def save_recent(self, start: LogStart, state: Content) -> None:
         """As `save`, of a place where no file begins; takes the place of the one before."""
@@ -131,7 +147,7 @@ class SnapshotFolder:
 
     def load_recent(self, start: LogStart) -> bytes:
         """The state by `save_recent`. Raises StoreDamaged when it is missing, damaged, another."""
-        part = self._read(_RECENT)
+        part = self.read_part(_RECENT)
         if part is None or part.offset or part.snapshot != snapshot_of(start, [part.data]):
             raise _damaged(self._folder / _RECENT)
         return part.data
@@ -140,7 +156,13 @@ class SnapshotFolder:
         """Raises StoreDamaged as `load`. Reads the state once in a process, later its head alone:
         a large one takes seconds, which the log's thread has not.
         """
-        path = self._folder / _name(start.position)
+        known = self._proven.get(start.position)
+        snapshot = self._proved(self._folder / _name(start.position), start, known)
+        self._proven[start.position] = snapshot
+        return snapshot
+
+    def _proved(self, path: Path, start: LogStart, known: Snapshot | None) -> Snapshot:
+        """The state in a file, read unless it is the `known` one. Raises StoreDamaged."""
         if not self._files.exists(path):
             raise _damaged(path)
         with closing(self._files.open(path, writable=False)) as file:
@@ -148,10 +170,8 @@ class SnapshotFolder:
             snapshot = _whole(head, file.size)
             if snapshot is None or snapshot[:3] != (start.term, start.index, start.chain_crc):
                 raise _damaged(path)
-            if self._proven.get(start.position) != snapshot:
-                if not _is_right(file, head, snapshot):
-                    raise _damaged(path)
-                self._proven[start.position] = snapshot
+            if known != snapshot and not _is_right(file, head, snapshot):
+                raise _damaged(path)
         return snapshot
 
     def damaged(self, but: int | None = None) -> list[Path]:
@@ -215,7 +235,7 @@ class SnapshotFolder:
         wanted = part.snapshot
         now = self._receiving
         if now is None or now[:2] != (position, wanted):
-            whole = self._read(_name(position))
+            whole = self.read_part(_name(position))
             if whole is not None and whole.snapshot == wanted:
                 return wanted.size, True
             self._receiving = None  # its parts go now, whether this one can be kept or not
@@ -235,8 +255,7 @@ class SnapshotFolder:
 
     def _join(self, position: int, wanted: Snapshot, names: Sequence[str]) -> bool:
         """All parts become one file, unless one was lost or harmed since it came."""
-        read = [self._read(name) for name in names]
-        parts = [part.data for part in read if part is not None and part.snapshot == wanted]
+        parts = _Received(self, wanted, names)
         size, crc = 0, 0
         for data in parts:
             size, crc = size + len(data), crc32(data, crc)
@@ -253,7 +272,7 @@ class SnapshotFolder:
         for name in self._names():
             if name.isdigit():
                 continue
-            part = self._read(name)
+            part = self.read_part(name)
             if (
                 int(name[:_DIGITS]) == position
                 and part is not None
@@ -283,10 +302,10 @@ class SnapshotFolder:
         crc = crc32(head)
         for part in parts:
             crc = crc32(part, crc)
-        content = [head + _CRC.pack(crc), *parts]
+        content = Joined([head + _CRC.pack(crc)], parts)
         self._files.write_atomic(self._folder / name, content, staging=self._staging)
 
-    def _read(self, name: str) -> Part | None:
+    def read_part(self, name: str) -> Part | None:
         """Read one part; None if it is missing or damaged."""
         path = self._folder / name
         if not self._files.exists(path):
@@ -303,6 +322,21 @@ class SnapshotFolder:
         if crc32(state, crc32(head[: _HEAD.size])) != head_crc:
             return None
         return Part(Snapshot(term, index, chain_crc, crc, size), offset, state)
+
+
+class _Received(Lazy):
+    """The parts of a state that a leader sent, read one at a time: it may be larger than memory."""
+
+    def __init__(self, folder: SnapshotFolder, wanted: Snapshot, names: Sequence[str]) -> None:
+        self._folder, self._wanted, self._names = folder, wanted, names
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def part(self, at: int) -> bytes:
+        """Part number `at`; empty if it was lost or harmed since it came."""
+        part = self._folder.read_part(self._names[at])
+        return part.data if part is not None and part.snapshot == self._wanted else b""
 
 
 def _whole(head: bytes, file_size: int) -> Snapshot | None:
