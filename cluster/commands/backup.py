@@ -23,7 +23,8 @@ from cluster.backup.places import Place, place_of
 from cluster.broker.config import BrokerConfig
 from cluster.commands.backup_audit import audited
 from cluster.commands.connecting import Reach, address_option
-from cluster.commands.errors import FAILED, NOT_THERE, CommandError
+from cluster.commands.errors import FAILED, NOT_THERE, USAGE, CommandError
+from cluster.commands.folders import nodes_in
 from cluster.commands.local import root_option
 from cluster.commands.output import emit, output_option
 from cluster.commands.progress import progress
@@ -48,6 +49,17 @@ node_option = click.option(
 )
 
 
+folder_option = click.option(
+    "--folder",
+    "folders",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    multiple=True,
+    metavar="DIR",
+    help="The data_dir of an embedded node, or of a Host (all its groups), instead of the local"
+    " cluster; its program may run. Several: of replicas on this machine the furthest is read.",
+)
+
+
 @click.group(cls=WholeHelpGroup)
 def backup() -> None:
     """Copy a cluster's log while it runs; dledger restore makes a cluster of the copy.
@@ -69,6 +81,7 @@ class Replica:
 @place_argument
 @root_option
 @node_option
+@folder_option
 @click.option(
     "--every",
     type=click.FloatRange(min=0.1),
@@ -79,26 +92,39 @@ class Replica:
 @address_option
 @output_option
 def run(
-    place: str, root: Path, node: Path | None, every: float | None, address: Reach, output: str
+    place: str,
+    root: Path,
+    node: Path | None,
+    folders: Sequence[Path],
+    every: float | None,
+    address: Reach,
+    output: str,
 ) -> None:
     """Copy to PLACE all that is committed now and is not there yet.
 
     A replica is read on the machine where its files are, a follower where there is one. All groups
-    of the local cluster, or that of one node. With --every it waits for a cluster that is not made
-    yet. A cluster that runs has its beginning and its end in the audit log, with --every from the
-    round on that finds it running; where there are accounts, give --account of an administrator
-    for that.
+    of the local cluster, or that of one node, or those of an embedding program. With --every it
+    waits for a cluster that is not made yet. A cluster that runs has its beginning and its end in
+    the audit log, with --every from the round on that finds it running; where there are accounts,
+    give --account of an administrator for that.
     """
     target = place_of(place)
-    if every is not None:
+    if folders and node is not None:
+        raise CommandError("--node and --folder name two sources; give one of them", USAGE)
+    if every is not None and not folders:
         _wait_for_files(root, node, every)
+
+    def running() -> tuple[Reach, list[str]]:  # an embedded node has no audit log
+        return (address, []) if folders else _running(root, node, address)
+
     rounds = _Rounds()
-    with audited(lambda: _running(root, node, address), str(target), every, rounds.facts) as look:
+    with audited(running, str(target), every, rounds.facts) as look:
         while True:  # with --every until it is interrupted, else once
             began = time.monotonic()
             try:
                 look()
-                rows = [_run_one(found, target) for found in _replicas(root, node)]
+                replicas = _embedded(folders) if folders else _replicas(root, node)
+                rows = [_run_one(found, target) for found in replicas]
                 emit(rows, output, _COLUMNS)
                 rounds.done(rows)
             except (BackupError, OSError) as error:
@@ -208,6 +234,16 @@ def _replicas(root: Path, node: Path | None) -> Iterator[Replica]:
                 if member.group == group
             ]
         )
+
+
+def _embedded(folders: Sequence[Path]) -> Iterator[Replica]:
+    """One of each group in these folders. How far it is committed its files say: a node that runs
+    writes that down now and then, so its last entries come with the next run."""
+    groups = dict[str, list[tuple[Replica | None, bool]]]()
+    for folder in nodes_in(folders):
+        found = _replica(str(folder), folder, None)
+        groups.setdefault(NodeLog(folder).identity.group, []).append(found)
+    yield from map(_best, groups.values())
 
 
 def _best(found: Sequence[tuple[Replica | None, bool]]) -> Replica:

@@ -20,6 +20,7 @@ from cluster.backup.restoring import Restored, Until, restore
 from cluster.broker.access.audit.restored import NOTE
 from cluster.commands.backup import manifests_in, moment_text, now_ms, place_argument, row_of
 from cluster.commands.connecting import user_here
+from cluster.commands.embedded_restore import check_new, restored_into
 from cluster.commands.errors import NOT_THERE, USAGE, CommandError
 from cluster.commands.local import any_port_option, fitted_members, nodes_option, root_option
 from cluster.commands.moments import EXAMPLES, moment
@@ -58,6 +59,20 @@ _LOOK_SECONDS = 1.0
     help="Make the folder of this node alone (dledger node init --no-format), instead of a local"
     " cluster; the same on the machine of each member.",
 )
+@click.option(
+    "--into",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Make folders of embedded nodes instead of a cluster: DIR for one member, DIR/NAME for"
+    " each of several. DIR must be new or empty.",
+)
+@click.option(
+    "--member",
+    "members",
+    multiple=True,
+    metavar="NAME",
+    help="With --into: a node_id of the new group; again for each.  [default: n0]",
+)
 @click.option("--yes", is_flag=True, help="Do it; without this nothing is written.")
 @output_option
 def restore_(
@@ -69,6 +84,8 @@ def restore_(
     to_time: int | None,
     group: str | None,
     node: Path | None,
+    into: Path | None,
+    members: Sequence[str],
     yes: bool,
     output: str,
 ) -> None:
@@ -87,14 +104,22 @@ def restore_(
         raise CommandError("an index is one of a single group; name it with --group", USAGE)
     until = Until(to_index, to_time)
     following = f"dledger up --root {root}"
-    if node is not None:
+    if into is not None:
+        check_new(found, node, into)
+        following = "RaftConfig with the cluster_id and the data_dir that this has printed"
+    elif members:
+        raise CommandError("--member is for --into; dledger up has -n", USAGE)
+    elif node is not None:
         following = f"the same on each other machine, then dledger node run {node}"
     elif profile.exists(root):
         raise CommandError(
             f"{root} has a cluster already; give another --root, or dledger down --purge", USAGE
         )
     rows = [row_of(one) for one in found]
-    if yes and node is not None:
+    if yes and into is not None:
+        with _told(found[0], until) as told:
+            rows = restored_into(target, found[0], until, into, members or ("n0",), told)
+    elif yes and node is not None:
         rows = [_restored_node(target, found, until, node)]
     elif yes:
         rows = _restored(target, found, until, root, nodes, any_port)

@@ -1,0 +1,71 @@
+"""`dledger restore --into`: a backup becomes the folders of an embedding program's new group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from cluster.backup.manifest import Manifest
+from cluster.backup.places import Place
+from cluster.backup.restoring import Until, restore
+from cluster.commands.backup import moment_text, now_ms
+from cluster.commands.errors import USAGE, CommandError
+from dledger.config import RaftConfig
+from dledger.runtime.opening import new_cluster_id
+
+
+def check_new(found: Sequence[Manifest], node: Path | None, into: Path) -> None:
+    """Raises CommandError unless one group is wanted and `into` is new or empty."""
+    if node is not None:
+        raise CommandError("--node and --into make two kinds of folders; give one of them", USAGE)
+    if len(found) > 1:
+        raise CommandError("the backup has several groups; name one with --group", USAGE)
+    if into.exists() and (not into.is_dir() or any(into.iterdir())):
+        raise CommandError(
+            f"{into} is in use, and a restored log must not meet another one; name a new folder",
+            USAGE,
+        )
+
+
+def restored_into(
+    place: Place,
+    manifest: Manifest,
+    until: Until,
+    into: Path,
+    members: Sequence[str],
+    progress: Callable[[int], None],
+) -> list[dict[str, Any]]:
+    """A row for each folder. Their cluster is a new one, so that a former member is refused.
+
+    Raises as `restore`, ValueError.
+    """
+    names = sorted(set(members))
+    folders = {name: into / name if len(names) > 1 else into for name in names}
+    log, cluster_id = manifest.log, new_cluster_id()
+    configs = [
+        RaftConfig(
+            name,
+            dict.fromkeys(names, ("127.0.0.1", 1)),  # no address is written; programs give them
+            folder,
+            cluster_id=cluster_id,
+            group=log.group,
+            data_file_size=log.data_file_size,
+            index_file_size=log.index_file_size,
+        )
+        for name, folder in folders.items()
+    ]
+    done = restore(place, manifest, configs, until, now_ms(), progress=progress)
+    return [
+        {
+            "group": log.group,
+            "node": name,
+            "cluster_id": cluster_id,
+            "entries": done.entries,
+            "to_index": done.last,
+            "to_time": moment_text(done.last_ms),
+            "checksum": f"{done.checksum:08x}",
+            "into": str(folder),
+        }
+        for name, folder in folders.items()
+    ]

@@ -1,0 +1,139 @@
+"""`dledger backup run --folder` and `dledger restore --into`, for programs that embed dledger."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from cluster.cli import dledger
+from dledger import RaftConfig, ReplicatedNode, WrongIdentity
+from dledger.objects.counter import ReplicatedCounter
+from tests.dledger.machine.test_saving import FILE, PAYLOAD, Lines, fill_until, lines
+from tests.waiting import eventually, within
+
+PROGRAM = """
+import asyncio, sys
+from dledger import RaftConfig
+from dledger.objects.counter import ReplicatedCounter
+
+async def main():
+    config = RaftConfig("n0", {"n0": (sys.argv[2], 20911)}, sys.argv[1], cluster_id="old")
+    async with ReplicatedCounter(config, create=True) as counter:
+        for _ in range(20):
+            total = await counter.add(1)
+        print(total, flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+
+asyncio.run(main())
+"""
+
+
+def run(*arguments: object) -> tuple[int, str, str]:
+    found = CliRunner().invoke(dledger, [*map(str, arguments)])
+    return found.exit_code, found.stdout, found.stderr
+
+
+def rows(*arguments: object) -> list[dict[str, Any]]:
+    code, out, err = run(*arguments, "-o", "json")
+    assert code == 0, err
+    return list(json.loads(out))
+
+
+def started(folder: Path, address: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(folder), address],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+
+
+async def test_a_process_that_runs_is_copied_and_restored_as_a_new_group(
+    tmp_path: Path, new_address: Callable[[], str]
+) -> None:
+    """Killed after that; the copy has all that it had committed, and another cluster's name."""
+    address, place = new_address(), tmp_path / "place"
+    process = started(tmp_path / "old", address)
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == b"20\n"
+
+        def copied() -> bool:
+            (row,) = rows("backup", "run", place, "--folder", tmp_path / "old")
+            return bool(row["to_index"] >= 21)
+
+        await eventually(copied, "a backup with all that is committed", 60)
+    finally:
+        process.kill()
+        process.communicate()
+    (row,) = rows("backup", "verify", place)
+    assert row["whole"] == "yes"
+    new = tmp_path / "new"
+    (row,) = rows("restore", place, "--into", new, "--yes")
+    assert row["cluster_id"] != "old"
+    config = RaftConfig("n0", {"n0": (address, 20911)}, new, cluster_id=row["cluster_id"])
+    with pytest.raises(WrongIdentity):
+        await ReplicatedCounter(replace(config, cluster_id="old")).node.start()
+    async with ReplicatedCounter(config) as counter:
+        assert await within(counter.add(1), "a total") == 21
+    code, _, err = run("restore", place, "--into", new, "--yes")
+    assert (code, "is in use" in err) == (2, True)
+
+
+async def test_a_log_that_was_cut_is_restored_with_its_state_for_three_members(
+    tmp_path: Path, new_address: Callable[[], str]
+) -> None:
+    peers = {name: (new_address(), 20911) for name in ("n0", "n1", "n2")}
+    small = RaftConfig(
+        "n0",
+        {"n0": peers["n0"]},
+        tmp_path / "old",
+        cluster_id="old",
+        data_file_size=FILE,
+        entry_size_max=FILE // 4,
+    )
+    async with ReplicatedNode(small, Lines(), create=True) as node:
+        total = await fill_until(node, lambda: node.log.store.first_index > 60, "a shorter log")
+    place = tmp_path / "place"
+    (row,) = rows("backup", "run", place, "--folder", tmp_path / "old")
+    assert row["entries"] < row["to_index"]
+    names = [word for name in peers for word in ("--member", name)]
+    made = rows("restore", place, "--into", tmp_path / "new", *names, "--yes")
+    assert [one["node"] for one in made] == list(peers)
+    assert len({one["checksum"] for one in made}) == 1
+    nodes = [
+        ReplicatedNode(
+            replace(
+                small,
+                node_id=one["node"],
+                peers=peers,
+                data_dir=Path(one["into"]),
+                cluster_id=one["cluster_id"],
+            ),
+            Lines(),
+        )
+        for one in made
+    ]
+    for one in nodes:
+        await one.start()
+    assert await within(nodes[1].propose("last"), "a result") == total + 1
+    assert lines(nodes[1]).size == total * len(PAYLOAD) + 4
+    assert lines(nodes[1]).restored == 1
+    for one in nodes:
+        await one.close()
+
+
+def test_sources_and_targets_that_exclude_each_other_are_told(tmp_path: Path) -> None:
+    file = tmp_path / "node.toml"
+    file.write_text("")
+    code, _, err = run("backup", "run", tmp_path / "p", "--folder", tmp_path, "--node", file)
+    assert (code, "two sources" in err) == (2, True)
+    code, _, err = run("backup", "run", tmp_path / "p", "--folder", tmp_path)
+    assert (code, "is no folder of a node" in err) == (3, True)
