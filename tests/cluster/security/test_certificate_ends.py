@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import ssl
 import time
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,15 @@ import pytest
 
 from cluster.broker.admin_state import snapshot
 from cluster.health.alerts import alerts
+from cluster.security import certificate_ends
 from cluster.security.certificate_ends import (
+    SIZE_MAX,
     URGENT_SECONDS,
     WARNED_SECONDS,
     CertificateEnds,
+    Found,
     first_end,
+    found_in,
 )
 from cluster.security.certificates import Subject, all_of, make_all, renew
 from tests.cluster.broker.conftest import MakeBrokers, make_brokers
@@ -48,20 +53,72 @@ def test_a_renewed_certificate_counts_at_once(tmp_path: Path) -> None:
 def test_it_is_the_end_that_openssl_sees(tmp_path: Path) -> None:
     path = ends_in(tmp_path, 3)
     (found,) = (one for one in all_of(tmp_path) if one.file == path.name)
-    assert first_end(path.read_bytes(), NOW) == found.ends.timestamp()
+    assert first_end(found_in(path.read_bytes()), NOW, is_chain=True) == found.ends.timestamp()
 
 
-def test_the_first_certificate_of_a_file_counts_and_one_that_has_ended_beside_others_does_not(
+def test_the_first_authority_of_a_file_counts_and_one_that_has_ended_beside_others_does_not(
     tmp_path: Path,
 ) -> None:
     both = b"".join(ends_in(tmp_path, days, f"n{days}").read_bytes() for days in (3, 9))
     leaves = [one.ends.timestamp() for one in all_of(tmp_path) if one.file in ("n3.pem", "n9.pem")]
     first, later = sorted(leaves)
-    assert first_end(both, NOW) == first
-    assert first_end(both, first + 1) == later
-    assert first_end(both, later + 20 * 365 * DAY) == min(
+    found = found_in(both)
+    assert first_end(found, NOW, is_chain=False) == first
+    assert first_end(found, first + 1, is_chain=False) == later
+    assert first_end(found, later + 20 * 365 * DAY, is_chain=False) == min(
         one.ends.timestamp() for one in all_of(tmp_path)
     ), "all have ended: it is the first one"
+
+
+def test_a_nodes_own_certificate_that_has_ended_counts_beside_its_authority(tmp_path: Path) -> None:
+    """`dledger tls init` writes both into the node's file, and the authority ends years later."""
+    found = found_in(ends_in(tmp_path, 3).read_bytes())
+    own, authority = (one.end for one in found)
+    assert first_end(found, own + 1, is_chain=True) == own
+    assert first_end(found, authority + 1, is_chain=True) == own
+    replaced = [Found(own, False), Found(NOW - DAY, True)]
+    assert first_end(replaced, NOW, is_chain=True) == own, "clients have the new authority"
+    between = [Found(own, False), Found(NOW - DAY, False), Found(authority, True)]
+    assert first_end(between, NOW, is_chain=True) == NOW - DAY
+
+
+def test_an_authority_that_ends_beside_others_leaves_without_a_change_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = tmp_path / "both.pem"
+    both.write_bytes(b"".join(ends_in(tmp_path, days, f"n{days}").read_bytes() for days in (3, 9)))
+    used, ends = [("clients-authority", both)], CertificateEnds()
+    assert [in_days(row.seconds, 3) for row in ends.of(used)] == [True]
+    monkeypatch.setattr(certificate_ends.time, "time", lambda: NOW + 4 * DAY)
+    assert [in_days(row.seconds, 9) for row in ends.of(used)] == [True]
+
+
+@pytest.mark.parametrize("wrong", ["no certificate", "a folder", "gone", "too large"])
+def test_the_certificates_read_before_are_told_while_their_file_is_wrong(
+    tmp_path: Path, wrong: str
+) -> None:
+    pem = ends_in(tmp_path, 3)
+    used, ends = [("clients", pem)], CertificateEnds()
+    before = ends.of(used)
+    assert before
+    content = pem.read_bytes()
+    pem.unlink()
+    if wrong == "a folder":
+        pem.mkdir()
+    elif wrong != "gone":
+        pem.write_bytes(b"none" if wrong == "no certificate" else content + b" " * SIZE_MAX)
+    assert ends.of(used) == before, "the port has them in force"
+
+
+def test_a_certificate_that_only_openssl_takes_has_no_row(tmp_path: Path) -> None:
+    """A wrong number of a version, for one: its parser raises what is no ValueError."""
+    pem = ends_in(tmp_path, 3)
+    der = ssl.PEM_cert_to_DER_cert(pem.read_text().partition("-----END")[0] + ssl.PEM_FOOTER + "\n")
+    version = b"\xa0\x03\x02\x01"
+    assert version in der
+    pem.write_text(ssl.DER_cert_to_PEM_cert(der.replace(version + b"\x02", version + b"\x07", 1)))
+    ssl.create_default_context().load_verify_locations(pem)
+    assert CertificateEnds().of([("clients", pem)]) == []
 
 
 @pytest.mark.parametrize("content", [b"", b"no certificate", None])
