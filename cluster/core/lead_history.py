@@ -44,7 +44,7 @@ class LeadHistory:
     """One per replica.
 
     Attributes:
-        since_ms: what was before this moment is not in it.
+        since_ms: what was before this moment is not in it; moves on as old rows are forgotten.
         changes: so often a row came or went since this object was made.
     """
 
@@ -74,10 +74,14 @@ class LeadHistory:
             return
         while self._rows and self._rows[-1].term > term:
             self._rows.pop()  # of another history: a node's term never falls
+            self.changes += 1
         last = self._rows[-1] if self._rows else None
         if last is not None and term <= last.term:
             return
         has_won = role is Role.LEADER and last is not None and last.leader != leader
         why = self._stands_because if has_won else NOT_TOLD
+        is_full = len(self._rows) == KEPT
         self._rows.append(LeadSeen(at_ms, term, leader, why))
+        if is_full:
+            self.since_ms = self._rows[0].at_ms
         self.changes += 1

@@ -15,6 +15,7 @@ import asyncio
 import itertools
 import logging
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +27,8 @@ from commitlog.files.system import FileSystem
 NAME: Final = "leaders.json"
 SIZE_MAX: Final = 1 << 20
 LEADER_LENGTH_MAX: Final = 255
+TIME_MS_MAX: Final = 253_402_300_799_999
+"""The last moment of the year 9999: tools that print a time have no later one."""
 
 _log = logging.getLogger(__name__)
 
@@ -38,19 +41,26 @@ class LeadFile:
         self._files, self._path, self._staging = files, root / NAME, staging
         self.history = self._read() or LeadHistory(now_ms)
         self._saved, self._is_told = 0, False
+        self._writing: asyncio.Future[None] | None = None
 
     async def save(self) -> None:
-        """Write the file if a row came or went since the last time."""
+        """Write the file if a row came or went since the last time.
+
+        One write at a time: that of a caller who was cancelled goes on in its thread, and would put
+        its older rows over later ones, or in a folder that another process has by then.
+        """
+        if self._writing is not None:
+            await asyncio.wait({self._writing})
         history = self.history
         if history.changes == self._saved:
             return
         changes = history.changes
         rows = [asdict(row) for row in history.rows]
         body = orjson.dumps({"since_ms": history.since_ms, "rows": rows})
+        write = partial(self._files.write_atomic, self._path, body, staging=self._staging)
+        self._writing = asyncio.get_running_loop().run_in_executor(None, write)
         try:
-            await asyncio.to_thread(
-                self._files.write_atomic, self._path, body, staging=self._staging
-            )
+            await asyncio.shield(self._writing)
         except OSError as error:
             if not self._is_told:
                 _log.warning("%s is not written, so a restart forgets it: %s", self._path, error)
@@ -78,7 +88,7 @@ def decode_history(body: bytes) -> LeadHistory:
     rows = [_row(row) for row in value["rows"]]
     if len(rows) > KEPT or any(a.term >= b.term for a, b in itertools.pairwise(rows)):
         raise ValueError(f"more than {KEPT} rows, or terms that do not rise")
-    return LeadHistory(_number(value.get("since_ms")), rows)
+    return LeadHistory(_time(value.get("since_ms")), rows)
 
 
 def _row(value: Any) -> LeadSeen:
@@ -87,7 +97,13 @@ def _row(value: Any) -> LeadSeen:
     leader = value.get("leader")
     if not isinstance(leader, str) or not 0 < len(leader) <= LEADER_LENGTH_MAX:
         raise ValueError(f"a leader that is none: {leader!r:.80}")
-    return LeadSeen(_number(value.get("at_ms")), _number(value.get("term")), leader, value["why"])
+    return LeadSeen(_time(value.get("at_ms")), _number(value.get("term")), leader, value["why"])
+
+
+def _time(value: Any) -> int:
+    if _number(value) > TIME_MS_MAX:
+        raise ValueError(f"a time that is none: {value}")
+    return int(value)
 
 
 def _number(value: Any) -> int:

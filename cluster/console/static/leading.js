@@ -38,7 +38,7 @@ function members(group, may, then) {
 function leads(group) {
   return h("section.card", {}, h("h2", {}, `Leaders of ${group.name}`),
     h("p.quiet", {}, group.since_ms === null ? "No node answers."
-      : `Since ${time(group.since_ms)}, as nodes that run remember it; a node forgets when it restarts.`),
+      : `Since ${time(group.since_ms)}, as nodes that run remember it, the last 200 of each.`),
     group.left_out.map((one) => h("p.warn", {}, `${one} is left out: it does not answer, or is of an older release.`)),
     table([
       ["when", (row) => h("span.mono", {}, time(row.at_ms))],

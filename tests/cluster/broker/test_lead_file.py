@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 import logging
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from cluster.core.lead_history import KEPT, LeadSeen
 from cluster.protocol.codes import RequestCode
 from commitlog.files.system import OsFileSystem
 from dledger.core.types import NodeId, Role, Term
+from tests.waiting import limit
 
 from .conftest import MakeBrokers
 from .harness import Brokers, until
@@ -83,6 +86,7 @@ async def test_the_last_leader_of_all_is_written_when_a_node_stops(
         [ROW | {"term": True}],
         [ROW | {"term": -1}],
         [ROW | {"at_ms": None}],
+        [ROW | {"at_ms": 10**18}],
         [ROW | {"leader": 5}],
         [ROW | {"leader": ""}],
         [ROW | {"why": "because"}],
@@ -134,3 +138,32 @@ async def test_a_disk_that_refuses_the_file_stops_nothing_and_is_told_once(
     assert caplog.text.count(NAME) == 1
     await file.save()
     assert [row.term for row in file_in(tmp_path).history.rows] == [4]
+
+
+async def test_a_write_of_a_caller_that_was_cancelled_ends_before_the_next_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Housekeeping is cancelled when a node stops, which then saves once more."""
+    files = OsFileSystem()
+    file, write = file_in(tmp_path, files), files.write_atomic
+    goes_on, begun = threading.Event(), threading.Event()
+
+    def slow(*args: Any, **named: Any) -> None:
+        begun.set()
+        assert goes_on.wait(limit(10))
+        write(*args, **named)
+
+    monkeypatch.setattr(files, "write_atomic", slow)
+    file.history.told(Role.FOLLOWER, Term(4), NodeId("n1"), NOW_MS)
+    first = asyncio.create_task(file.save())
+    await until(begun.is_set)
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    monkeypatch.setattr(files, "write_atomic", write)
+    file.history.told(Role.FOLLOWER, Term(5), NodeId("n2"), NOW_MS)
+    last = asyncio.create_task(file.save())
+    await asyncio.sleep(0.05)
+    assert not last.done(), "the node's folder is in use"
+    goes_on.set()
+    await last
+    assert [row.term for row in file_in(tmp_path).history.rows] == [4, 5]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cluster.client.admin.lead_moves import merged
-from cluster.core.lead_history import HANDED_OVER, KEPT, NOT_HEARD, NOT_TOLD, LeadHistory
+from cluster.core.lead_history import HANDED_OVER, KEPT, NOT_HEARD, NOT_TOLD, LeadHistory, LeadSeen
 from dledger.core.types import NodeId, Role, Term
 
 N0, N1, N2 = NodeId("n0"), NodeId("n1"), NodeId("n2")
@@ -55,6 +55,22 @@ def test_old_rows_are_forgotten() -> None:
     rows = history(*((FOLLOWER, term, N0) for term in range(1, KEPT + 50)))
     assert len(rows) == KEPT
     assert rows[-1][1] == KEPT + 49
+
+
+def test_a_list_that_has_forgotten_rows_begins_with_its_oldest() -> None:
+    made = LeadHistory(since_ms=5)
+    for term in range(1, KEPT + 1):
+        made.told(FOLLOWER, Term(term), N0, 10 + term)
+    assert made.since_ms == 5, "none is forgotten yet"
+    made.told(FOLLOWER, Term(KEPT + 1), N1, 999)
+    assert made.since_ms == made.rows[0].at_ms == 12
+
+
+def test_rows_that_go_are_a_change_also_when_none_comes() -> None:
+    made = LeadHistory(5, [LeadSeen(6, 3, N0, NOT_TOLD), LeadSeen(7, 90, N0, NOT_TOLD)])
+    made.told(FOLLOWER, Term(3), N0, 8)
+    assert [row.term for row in made.rows] == [3]
+    assert made.changes == 1
 
 
 def answer(node: str, *rows: tuple[int, int, str, str]) -> dict[str, object]:
