@@ -49,8 +49,8 @@ class ScopeScheduling(LoadScopeScheduling):
         super().add_node_collection(node, collection)
 
     def _reschedule(self, node: WorkerController) -> None:
-        if node not in self.registered_collections:
-            return  # it still collects; `schedule` is called when it has
+        if self.collection is None or node not in self.registered_collections:
+            return  # it, or another, still collects; `schedule` is called when all have
         super()._reschedule(node)
         # With one test a worker waits until it has the next one, or is told that none follows.
         while not node.shutting_down and self._pending_of(self.assigned_work[node]) < 2:

@@ -17,6 +17,9 @@ from tests.scheduling import ScopeScheduling
 
 def pytest_xdist_make_scheduler(config, log):
     return ScopeScheduling(config, log)
+
+def pytest_collection_finish(session):
+    (session.config.rootpath / "collected").touch()
 """
 WHOLE = "def test_whole(): pass\ndef test_again(): pass\n"
 DEADLY = """
@@ -30,6 +33,26 @@ def test_deadly(n):
         while not pathlib.Path("quick").exists():
             time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGKILL)
+"""
+AT_COLLECTION = """
+import os, pathlib, signal, time
+
+here = pathlib.Path(__file__).parent
+if os.environ["PYTEST_XDIST_WORKER"] == "gw0":
+    while not (here / "collected").exists():
+        time.sleep(0.01)
+    time.sleep(0.5)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+NAMES_ITS_WORKER = """
+import os, pathlib, time
+
+def test_one(): pass
+
+def test_two():
+    worker = os.environ["PYTEST_XDIST_WORKER"]
+    pathlib.Path("ran").open("a").write(worker + "\\n")
+    time.sleep(0.2)
 """
 QUICK = """
 import pathlib
@@ -57,6 +80,17 @@ def test_a_later_worker_gets_more_than_one_file_of_one_test(tmp_path: Path) -> N
         (tmp_path / name).write_text("def test_alone(): pass\n")
     said = _pytest(tmp_path, workers=1)
     assert "1 failed, 4 passed" in said
+
+
+def test_workers_that_wait_for_one_that_collects_have_work_also_when_it_dies(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "test_a.py").write_text(AT_COLLECTION)
+    for name in ("test_b.py", "test_c.py", "test_d.py", "test_e.py"):
+        (tmp_path / name).write_text(NAMES_ITS_WORKER)
+    said = _pytest(tmp_path, workers=2)
+    assert "8 passed" in said
+    assert set((tmp_path / "ran").read_text().split()) == {"gw1", "gw2"}, said
 
 
 def _run(folder: Path, tests: int, dies_at: int) -> str:
