@@ -6,7 +6,7 @@ import asyncio
 import heapq
 
 from dledger.core.types import NO_INDEX, Index
-from dledger.errors import NodeFailed
+from dledger.errors import NodeFailed, StateMachineFailed
 
 
 class Applied:
@@ -48,3 +48,14 @@ class Applied:
         for _, _, done in waiting:
             if not done.done():
                 done.set_exception(failure)
+
+
+def taken_of(taken: object, first: Index, last: Index) -> Index:
+    """The last entry that the user's machine has applied. Raises StateMachineFailed."""
+    if type(taken) is not int or not first <= taken <= last:
+        raise StateMachineFailed(
+            first,
+            f"apply was given {first} to {last} and returned {taken!r:.80}; return the last entry "
+            "that was applied, or None for all",
+        )
+    return Index(taken)

@@ -27,7 +27,7 @@ from dledger.log.port import LogStore
 from dledger.producers.durability import Durability
 from dledger.replica.envelope import ENVELOPE_MAGIC, Tag
 from dledger.replica.ports import Proposal, StateMachine
-from dledger.runtime.applied import Applied
+from dledger.runtime.applied import Applied, taken_of
 from dledger.runtime.clock import Clock, clock_for
 from dledger.runtime.driver import Driver
 from dledger.runtime.futures import resolve
@@ -342,7 +342,7 @@ class ReplicatedLog(Lifetime):
         if self._machine is not None:
             begun = self.owned.time()
             taken = self._machine.apply(first, last)
-            last = last if taken is None else taken
+            last = last if taken is None else taken_of(taken, first, last)
             self._applied.seconds += self.owned.time() - begun
         self._tagging.applied(first, last)
         self.state_is(last)

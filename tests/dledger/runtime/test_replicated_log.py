@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +27,7 @@ from dledger import (
     QueueFull,
     ReplicatedLog,
     SequenceGap,
+    StateMachineFailed,
     WrongIdentity,
 )
 from dledger.config import ENTRY_SIZE_LIMIT
@@ -288,6 +291,42 @@ async def test_a_taken_port_is_said_and_leaves_nothing_open(group: Group) -> Non
         await group.start("n1")
     group.change("n1", listen=None)
     await group.start("n1")
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        lambda first, last: first - 1,
+        lambda first, last: last + 1,
+        lambda first, last: True,
+        lambda first, last: float(last),
+        lambda first, last: "all",
+    ],
+    ids=["none", "more", "a bool", "a float", "a word"],
+)
+async def test_a_machine_that_returns_what_is_no_applied_entry_stops_its_node(
+    group: Group, returned: Callable[[int, int], Any]
+) -> None:
+    """Else more would pass for applied than is, or an entry be applied twice."""
+    given: list[tuple[int, int]] = []
+
+    class Machine:
+        def apply(self, first: int, last: int) -> Any:
+            given.append((first, last))
+            return returned(first, last)
+
+        def role_changed(self, role: Role, term: Term, leader: NodeId | None) -> None:
+            pass
+
+    await group.start("n1", "n2")
+    await (await group.leader()).append(b"x")
+    ReplicatedLog.format(group.configs["n0"])
+    log = group.logs["n0"] = ReplicatedLog(group.configs["n0"], Machine())
+    await log.start()
+    with pytest.raises(StateMachineFailed, match="return the last entry that was applied"):
+        await within(log.wait(99), "the end of the node")
+    assert len(given) == 1
+    assert log.applied == given[0][0] - 1
 
 
 async def test_a_machine_of_the_embedder_is_told(tmp_path: Path, group: Group) -> None:
