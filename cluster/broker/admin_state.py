@@ -107,6 +107,7 @@ def _clients(parts: BrokerComponents) -> dict[str, Any]:
     """Topics, waiting messages, and connected clients."""
     return {
         "topics": len(parts.state.topics),
+        "groups": len(parts.state.groups),
         "half_messages": len(parts.state.halves),
         "delayed_messages": len(parts.state.delayed),
         "consumer_groups": {
@@ -164,7 +165,7 @@ def _counted(parts: BrokerComponents) -> dict[str, Any]:
 
 
 def _dead_letters(parts: BrokerComponents) -> dict[str, int]:
-    """Group → messages that it gave up since this node leads; of many groups those with most."""
+    """Group → messages that it gave up while this node led; of many groups those with most."""
     totals = parts.admin_ports.statistics.totals(TOPIC_PUT_NUMS, DLQ_PREFIX)
     most = heapq.nlargest(DEAD_LETTER_GROUPS_MAX, totals, key=lambda topic: totals[topic])
     return {topic.removeprefix(DLQ_PREFIX): totals[topic] for topic in sorted(most)}

@@ -170,8 +170,8 @@ BROKER = (
     Metric(
         "rocketmq_consumer_group_number",
         GAUGE,
-        "Consumer groups with members.",
-        lambda status: float(len(status["consumer_groups"])),
+        "Consumer groups, with members or without.",
+        _key("groups"),
     ),
     Metric("rocketmq_storage_size", GAUGE, "Bytes of log.", _key("end_position")),
     Metric(

@@ -1,7 +1,8 @@
 """Metrics of consumer groups: the lag of each in each topic, and its dead letters.
 
     stored ──► waits: ready ──► in flight (pops alone) ──► acknowledged
-               lag messages, latency
+               ├───────────── lag messages ─────────────┤
+               latency
 
 A group that pulls commits offsets, and the broker does not know what it holds meanwhile: such a
 message waits until its offset is committed.
@@ -18,13 +19,13 @@ _LABELS = (*BROKER_LABELS, "consumer_group", "topic")
 LAG_MESSAGES = Shape(
     "rocketmq_consumer_lag_messages",
     GAUGE,
-    "Messages that wait for a group, those in flight left out; the leader's alone.",
+    "Messages that wait for a group, or are in flight; the leader's alone.",
     _LABELS,
 )
 LAG_LATENCY = Shape(
     "rocketmq_consumer_lag_latency",
     GAUGE,
-    "Milliseconds since the oldest of them was stored.",
+    "Milliseconds since the oldest that waits was stored.",
     _LABELS,
 )
 LAG_SECONDS = Shape(
@@ -36,7 +37,7 @@ READY = Shape(
 QUEUEING_LATENCY = Shape(
     "rocketmq_consumer_queueing_latency",
     GAUGE,
-    "Milliseconds since the oldest of those was stored.",
+    "The same: of those that a consumer gets now.",
     _LABELS,
 )
 IN_FLIGHT = Shape(
@@ -73,8 +74,9 @@ def group_families(
         labels: values of BROKER_LABELS.
     """
     rows = [((row.group, row.topic), row) for row in lags.rows]
-    for shape in (LAG_MESSAGES, READY):
-        yield filled(shape, [(names, row.messages) for names, row in rows], labels)
+    lags_of = [(names, row.messages + row.in_flight) for names, row in rows]
+    yield filled(LAG_MESSAGES, lags_of, labels)
+    yield filled(READY, [(names, row.messages) for names, row in rows], labels)
     for shape in (LAG_LATENCY, QUEUEING_LATENCY):
         yield filled(shape, [(names, row.seconds * 1000) for names, row in rows], labels)
     yield filled(LAG_SECONDS, [(names, row.seconds) for names, row in rows], labels)

@@ -77,6 +77,19 @@ async def test_messages_that_were_popped_are_in_flight_until_they_are_acknowledg
         assert await row() == (1, 1)
 
 
+async def test_a_group_without_members_is_counted_as_rocketmq_counts_it(
+    make_brokers: MakeBrokers,
+) -> None:
+    async with make_brokers() as brokers:
+        leader = await brokers.leader()
+        client = await brokers.client(leader)
+        (before,) = figures(leader, "groups")
+        assert (await client.heartbeat()).code == 0
+        assert figures(leader, "groups") == [before + 1]
+        leader.parts.registry.expire(float("inf"))
+        assert figures(leader, "groups", "consumer_groups") == [before + 1, {}]
+
+
 async def test_dead_letters_are_counted_by_group(make_brokers: MakeBrokers) -> None:
     async with make_brokers() as brokers:
         leader = await brokers.leader()

@@ -44,6 +44,7 @@ STATUS = {
     "clock_skew_ms": 1500,
     "messages_in": 11,
     "bytes_in": 31,
+    "groups": 47,
     "commits": 37,
     "rollbacks": 41,
     "dead_letters": {"g": 43},
@@ -121,7 +122,7 @@ def test_values_come_from_the_status() -> None:
     assert found['dledger_client_ids_shared{cluster="c",node_id="n0"}'] == 0
     assert found['rocketmq_consumer_connections{cluster="c",node_id="n0"}'] == 2
     of_group = 'cluster="c",consumer_group="g",node_id="n0",topic="t"'
-    assert found[f"rocketmq_consumer_lag_messages{{{of_group}}}"] == 7
+    assert found[f"rocketmq_consumer_lag_messages{{{of_group}}}"] == 10, "as RocketMQ counts"
     assert found[f"dledger_consumer_lag_seconds{{{of_group}}}"] == 1.5
     assert found[f"rocketmq_consumer_lag_latency{{{of_group}}}"] == 1500
     assert found[f"rocketmq_consumer_queueing_latency{{{of_group}}}"] == 1500
@@ -135,7 +136,7 @@ def test_values_come_from_the_status() -> None:
     assert found[f"rocketmq_throughput_in_total{{{node}}}"] == 31
     assert found[f"rocketmq_commit_messages_total{{{node}}}"] == 37
     assert found[f"rocketmq_rollback_messages_total{{{node}}}"] == 41
-    assert found[f"rocketmq_consumer_group_number{{{node}}}"] == 1
+    assert found[f"rocketmq_consumer_group_number{{{node}}}"] == 47
     assert found[f"rocketmq_broker_permission{{{node}}}"] == 6
     closed = scrape({**STATUS, "sends_closed": True})
     assert closed[f"rocketmq_broker_permission{{{node}}}"] == 4
