@@ -231,6 +231,8 @@ async def connected(address: Reach | str | None) -> AsyncIterator[Client]:
         advice = "--account FILE gives the account to sign with"
         raise CommandError(f"{error.happened}; {advice}", exit_code_of(error)) from error
     except NotTrusted as error:
+        if "dledger tls renew" in error.happened:
+            raise
         advice = "--tls FILE says whom to believe, --tls-any-host allows other host names"
         raise CommandError(f"{error.happened}; {advice}", exit_code_of(error)) from error
     except ClusterError as error:

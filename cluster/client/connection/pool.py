@@ -14,6 +14,9 @@ from cluster.errors import ClientClosed, NotConnected, NotTrusted
 GOODBYE_SECONDS_MAX = 1.0
 """How long `close` waits for queued bytes and TLS's closing handshake before it cuts."""
 
+_OUT_OF_TIME = (9, 10)
+"""OpenSSL's codes for a certificate that is not good yet, and for one that has ended."""
+
 
 class Pool:
     """Connections of one client. Tasks that want the same new connection share one attempt."""
@@ -79,9 +82,14 @@ class Pool:
                     ssl=self._tls,
                 )
         except ssl.SSLCertVerificationError as error:
+            advice = (
+                "renew it (dledger tls renew), or set the clock of this machine"
+                if error.verify_code in _OUT_OF_TIME
+                else "give its authority, or allow any host if the authority names another one"
+            )
             raise NotTrusted(
                 f"{address} shows a certificate that is not believed ({error.verify_message}); "
-                "give its authority, or allow any host if the authority names another one"
+                f"{advice}"
             ) from error
         except (OSError, ValueError) as error:
             reason = str(error) or f"no answer in {self._config.connect_timeout:g} s"
