@@ -14,8 +14,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import threading
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,7 +41,7 @@ class LeadFile:
         self._files, self._path, self._staging = files, root / NAME, staging
         self.history = self._read() or LeadHistory(now_ms)
         self._saved, self._is_told = 0, False
-        self._writing: asyncio.Future[None] | None = None
+        self._one_at_a_time = threading.Lock()
 
     async def save(self) -> None:
         """Write the file if a row came or went since the last time.
@@ -49,24 +49,24 @@ class LeadFile:
         One write at a time: that of a caller who was cancelled goes on in its thread, and would put
         its older rows over later ones, or in a folder that another process has by then.
         """
-        if self._writing is not None:
-            await asyncio.wait({self._writing})
         history = self.history
         if history.changes == self._saved:
             return
         changes = history.changes
         rows = [asdict(row) for row in history.rows]
         body = orjson.dumps({"since_ms": history.since_ms, "rows": rows})
-        write = partial(self._files.write_atomic, self._path, body, staging=self._staging)
-        self._writing = asyncio.get_running_loop().run_in_executor(None, write)
         try:
-            await asyncio.shield(self._writing)
+            await asyncio.to_thread(self._write, body)
         except OSError as error:
             if not self._is_told:
                 _log.warning("%s is not written, so a restart forgets it: %s", self._path, error)
             self._is_told = True
         else:
             self._saved, self._is_told = changes, False
+
+    def _write(self, body: bytes) -> None:
+        with self._one_at_a_time:
+            self._files.write_atomic(self._path, body, staging=self._staging)
 
     def _read(self) -> LeadHistory | None:
         try:

@@ -140,30 +140,50 @@ async def test_a_disk_that_refuses_the_file_stops_nothing_and_is_told_once(
     assert [row.term for row in file_in(tmp_path).history.rows] == [4]
 
 
+class Watched:
+    """A lock that says when it is asked for."""
+
+    def __init__(self) -> None:
+        self._lock, self.asked = threading.Lock(), 0
+
+    def __enter__(self) -> None:
+        self.asked += 1
+        assert self._lock.acquire(timeout=limit(10))
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
 async def test_a_write_of_a_caller_that_was_cancelled_ends_before_the_next_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Housekeeping is cancelled when a node stops, which then saves once more."""
-    files = OsFileSystem()
+    files, lock = OsFileSystem(), Watched()
     file, write = file_in(tmp_path, files), files.write_atomic
-    goes_on, begun = threading.Event(), threading.Event()
+    goes_on, begun, order = threading.Event(), threading.Event(), list[str]()
 
     def slow(*args: Any, **named: Any) -> None:
         begun.set()
         assert goes_on.wait(limit(10))
+        order.append("first")
         write(*args, **named)
 
+    def quick(*args: Any, **named: Any) -> None:
+        order.append("last")
+        write(*args, **named)
+
+    monkeypatch.setattr(file, "_one_at_a_time", lock)
     monkeypatch.setattr(files, "write_atomic", slow)
     file.history.told(Role.FOLLOWER, Term(4), NodeId("n1"), NOW_MS)
     first = asyncio.create_task(file.save())
     await until(begun.is_set)
     first.cancel()
     await asyncio.gather(first, return_exceptions=True)
-    monkeypatch.setattr(files, "write_atomic", write)
+    monkeypatch.setattr(files, "write_atomic", quick)
     file.history.told(Role.FOLLOWER, Term(5), NodeId("n2"), NOW_MS)
     last = asyncio.create_task(file.save())
-    await asyncio.sleep(0.05)
-    assert not last.done(), "the node's folder is in use"
+    await until(lambda: lock.asked == 2 or order == ["last"])
     goes_on.set()
     await last
+    assert order == ["first", "last"]
     assert [row.term for row in file_in(tmp_path).history.rows] == [4, 5]

@@ -324,7 +324,7 @@ async def test_a_machine_that_returns_what_is_no_applied_entry_stops_its_node(
     log = group.logs["n0"] = ReplicatedLog(group.configs["n0"], Machine())
     await log.start()
     with pytest.raises(StateMachineFailed, match="return the last entry that was applied"):
-        await within(log.wait(99), "the end of the node")
+        await within(log.wait(index=99), "the end of the node")
     assert len(given) == 1
     assert log.applied == given[0][0] - 1
 
