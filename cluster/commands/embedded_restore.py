@@ -15,12 +15,21 @@ from dledger.config import RaftConfig
 from dledger.runtime.opening import new_cluster_id
 
 
-def check_new(found: Sequence[Manifest], node: Path | None, into: Path) -> None:
-    """Raises CommandError unless one group is wanted and `into` is new or empty."""
+def check_new(
+    found: Sequence[Manifest], node: Path | None, into: Path, members: Sequence[str]
+) -> None:
+    """Raises CommandError unless one group is wanted, `into` is new or empty, and each of several
+    members can have a folder of its name in it.
+    """
     if node is not None:
         raise CommandError("--node and --into make two kinds of folders; give one of them", USAGE)
     if len(found) > 1:
         raise CommandError("the backup has several groups; name one with --group", USAGE)
+    for name in members:
+        if not name or Path(name).name != name or "\0" in name or name == "..":
+            raise CommandError(
+                f"the member name {name!r:.80} can be no folder's; give a name without /", USAGE
+            )
     if into.exists() and (not into.is_dir() or any(into.iterdir())):
         raise CommandError(
             f"{into} is in use, and a restored log must not meet another one; name a new folder",

@@ -105,7 +105,7 @@ def restore_(
     until = Until(to_index, to_time)
     following = f"dledger up --root {root}"
     if into is not None:
-        check_new(found, node, into)
+        check_new(found, node, into, members)
         following = "RaftConfig with the cluster_id and the data_dir that this has printed"
     elif members:
         raise CommandError("--member is for --into; dledger up has -n", USAGE)

@@ -137,3 +137,24 @@ def test_sources_and_targets_that_exclude_each_other_are_told(tmp_path: Path) ->
     assert (code, "two sources" in err) == (2, True)
     code, _, err = run("backup", "run", tmp_path / "p", "--folder", tmp_path)
     assert (code, "is no folder of a node" in err) == (3, True)
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../a", "a/b", "/a", "a\0b"])
+async def test_no_folder_is_made_beside_the_new_one(
+    tmp_path: Path, new_address: Callable[[], str], name: str
+) -> None:
+    config = RaftConfig("n0", {"n0": (new_address(), 20911)}, tmp_path / "old", cluster_id="old")
+    async with ReplicatedCounter(config, create=True) as counter:
+        await counter.add(1)
+    rows("backup", "run", tmp_path / "place", "--folder", tmp_path / "old")
+    before = names_in(tmp_path)
+    code, _, err = run(
+        *("restore", tmp_path / "place", "--into", tmp_path / "new"),
+        *("--member", "n0", "--member", name, "--yes"),
+    )
+    assert (code, "can be no folder's" in err) == (2, True), err
+    assert names_in(tmp_path) == before
