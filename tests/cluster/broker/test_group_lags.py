@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -131,3 +132,33 @@ async def test_two_monitors_at_once_are_one_look(
         await lags.look()
         assert len(looks) == 1
         assert [row.messages for row in lags.lags.rows] == [1]
+
+
+async def test_messages_in_flight_of_many_queues_are_counted_in_several_turns(
+    make_brokers: MakeBrokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of groups for which none waits, so that no store time is read."""
+    monkeypatch.setattr(group_lags, "QUEUES_A_TURN", 1)
+    async with make_brokers() as brokers:
+        leader = await brokers.leader()
+        client = await brokers.client(leader)
+        assert (await client.send()).code == 0
+        for number in range(4):
+            await commit(client, f"G{number}", 1)
+        turn, seen = 0, list[int]()
+
+        async def count_turns() -> None:
+            nonlocal turn
+            while True:  # until it is cancelled
+                turn += 1
+                await asyncio.sleep(0)
+
+        def in_flight(*_: object) -> int:
+            seen.append(turn)
+            return 0
+
+        monkeypatch.setattr(GroupLags, "_in_flight", in_flight)
+        counting = asyncio.ensure_future(count_turns())
+        await lags_of(leader).look()
+        counting.cancel()
+        assert len(set(seen)) == len(seen) == 4

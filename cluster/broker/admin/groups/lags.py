@@ -79,7 +79,7 @@ class GroupLags:
         return counted, left_out
 
     async def _rows(self, most: list[tuple[int, str, str]]) -> tuple[GroupLag, ...]:
-        rows, reads = [], 0
+        rows, reads, turn = [], 0, 0
         for messages, group, topic in most:
             oldest = 0
             for queue_id in range(self._queues(topic) if messages else 0):
@@ -87,9 +87,12 @@ class GroupLags:
                 reads += 1
                 if reads % READS_A_TURN == 0:
                     await asyncio.sleep(0)
-            rows.append(
-                GroupLag(group, topic, messages, oldest / 1000, self._in_flight(group, topic))
-            )
+            in_flight = self._in_flight(group, topic)
+            rows.append(GroupLag(group, topic, messages, oldest / 1000, in_flight))
+            turn += self._queues(topic)
+            if turn >= QUEUES_A_TURN:
+                turn = 0
+                await asyncio.sleep(0)
         return tuple(rows)
 
     def _in_flight(self, group: str, topic: str) -> int:
