@@ -9,8 +9,6 @@ from dataclasses import asdict
 from typing import Any
 
 from cluster.broker.components import BrokerComponents
-from cluster.core.statistics import TOPIC_PUT_NUMS
-from cluster.core.topics import DLQ_PREFIX
 from cluster.core.transactions.halves import Outcome
 from dledger.core.configuration import Standing
 from dledger.core.status import NodeStatus, PeerStatus
@@ -166,9 +164,9 @@ def _counted(parts: BrokerComponents) -> dict[str, Any]:
 
 def _dead_letters(parts: BrokerComponents) -> dict[str, int]:
     """Group → messages that it gave up while this node led; of many groups those with most."""
-    totals = parts.admin_ports.statistics.totals(TOPIC_PUT_NUMS, DLQ_PREFIX)
-    most = heapq.nlargest(DEAD_LETTER_GROUPS_MAX, totals, key=lambda topic: totals[topic])
-    return {topic.removeprefix(DLQ_PREFIX): totals[topic] for topic in sorted(most)}
+    totals = parts.admin_ports.statistics.dead_letters
+    most = heapq.nlargest(DEAD_LETTER_GROUPS_MAX, totals, key=lambda group: totals[group])
+    return {group: totals[group] for group in sorted(most)}
 
 
 def _lists(values: dict[str, Any]) -> dict[str, Any]:

@@ -95,10 +95,15 @@ _NOTHING = Recent(*[Sum(0, 0.0, 0.0)] * 3)
 
 
 class Statistics:
-    """All counters of one broker, by name and key (a topic, or topic@group)."""
+    """All counters of one broker, by name and key (a topic, or topic@group).
+
+    Attributes:
+        dead_letters: group → messages that it gave up, since the broker began to count.
+    """
 
     def __init__(self) -> None:
         self._items: dict[tuple[str, str], _Item] = {}
+        self.dead_letters: dict[str, int] = {}
 
     def add(self, name: str, key: str, value: int, now: float) -> None:
         """Count `value` on one occasion. A new key beyond ITEMS_MAX takes the place of the
@@ -124,14 +129,6 @@ class Statistics:
         """Since the broker began to count."""
         item = self._items.get((name, key))
         return item.total if item is not None else 0
-
-    def totals(self, name: str, begins: str) -> dict[str, int]:
-        """Key → total of each key that begins so."""
-        return {
-            key: item.total
-            for (counter, key), item in self._items.items()
-            if counter == name and key.startswith(begins)
-        }
 
     def forget(self, keys: Iterable[str]) -> None:
         """A topic or group was deleted."""

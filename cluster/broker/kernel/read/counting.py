@@ -17,7 +17,7 @@ from cluster.core.statistics import (
     TOPIC_PUT_NUMS,
     Statistics,
 )
-from cluster.core.topics import SYSTEM_PREFIX
+from cluster.core.topics import DLQ_PREFIX, SYSTEM_PREFIX
 
 
 class Counting:
@@ -44,6 +44,9 @@ class Counting:
             now = self._now()
             self._statistics.add(TOPIC_PUT_NUMS, topic, count, now)
             self._statistics.add(BROKER_PUT_NUMS, self._broker, count, now)
+            if topic.startswith(DLQ_PREFIX):
+                dead, group = self._statistics.dead_letters, topic.removeprefix(DLQ_PREFIX)
+                dead[group] = dead.get(group, 0) + count
 
     def got(self, group: str, topic: str, count: int, size: int) -> None:
         """A pull is answered with messages."""
