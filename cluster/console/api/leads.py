@@ -9,6 +9,7 @@ from cluster.console.api.changes import command
 from cluster.console.api.failures import ApiError
 from cluster.console.api.source import Source, ask_each
 from cluster.console.api.table import Values
+from cluster.errors import PlannedMove
 from cluster.health.alerts import Row, leader_of
 from cluster.health.members import groups_of, members_where_led
 
@@ -51,13 +52,19 @@ def _group(name: str, replicas: list[dict[str, Any]], found: Row) -> dict[str, A
 
 
 async def move_lead(source: Source, values: Values) -> dict[str, Any]:
-    """Hand the lead of a broker name over. Raises ApiError (404), InvalidRequest, PlannedMove."""
+    """Hand the lead of a broker name over.
+
+    Raises InvalidRequest, ApiError (404; 409 while no node can take it: the lead stays).
+    """
     broker, node = values["broker"], values["node"]
     if broker not in (names := groups_of(await source.admin.replicas())):
         known = ", ".join(names) or "none"
         text = f"the broker name {broker} is not there; name one of these: {known}"
         raise ApiError(404, "broker-not-found", text)
-    done = await source.admin.transfer_leader(broker, node)
+    try:
+        done = await source.admin.transfer_leader(broker, node)
+    except PlannedMove as stays:
+        raise ApiError(409, "planned-move", str(stays), retriable=True) from None
     words = (node,) if node else ()
     return {**done, "command": command("leader", "move", broker, *words)}
 

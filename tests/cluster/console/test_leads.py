@@ -82,3 +82,14 @@ async def test_the_api_hands_the_lead_over(make_world: MakeWorld) -> None:
             status, said = await world.call("POST", "/api/v1/leads", json=wrong)
             assert (status, said["error"]["id"]) == wanted, said
         assert (await moves(world))[0] == newest, "what was refused moved nothing"
+
+
+async def test_a_lead_that_stays_is_no_error_of_the_server(make_world: MakeWorld) -> None:
+    """A single node has none to hand it over to."""
+    async with make_world() as world:
+        status, said = await world.call("POST", "/api/v1/leads", json={"broker": "broker-a"})
+        assert (status, said["error"]["id"], said["error"]["retriable"]) == (
+            409,
+            "planned-move",
+            True,
+        ), said
