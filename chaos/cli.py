@@ -17,11 +17,22 @@ commands: dict[str, Lazy] = {
     "chaos": Lazy("chaos.live.command:chaos", "Break real processes by a schedule; judge, list."),
     "demo": Lazy("chaos.demo:demo", "Kill and cut off leaders under load; count what was lost."),
 }
+#: Measurements of whole clusters that take minutes.
+SUMMARIES = {
+    "join": "A fresh node gets a large log: MB/s, and what producers notice.",
+    "recovery": "Seconds until killed nodes serve again, with a large log.",
+    "soak": "Memory and CPU of the nodes, idle and under steady load.",
+    "topics": "Very many topics: how fast they are made and what they cost a node.",
+}
 benches: dict[str, Lazy] = {
     "failover": Lazy("chaos.bench.failover:command", "SIGKILL the leader under load, N times."),
     "missing-node": Lazy(
         "chaos.bench.missing_node:command", "Throughput while one of three nodes is away."
     ),
+    "join": Lazy("chaos.bench.measured:join", SUMMARIES["join"]),
+    "recovery": Lazy("chaos.bench.measured:recovery", SUMMARIES["recovery"]),
+    "soak": Lazy("chaos.bench.measured:soak", SUMMARIES["soak"]),
+    "topics": Lazy("chaos.bench.measured:topics", SUMMARIES["topics"]),
     "members": Lazy(
         "chaos.bench.members:command", "3, 5 and 3 nodes again under load, with kills."
     ),

@@ -22,11 +22,7 @@ BENCHES = {
     "embed": "ReplicatedLog in three processes, no client protocol.",
     "states": "A state machine with a large state: commands while it is written.",
     "groups": "Many idle groups on three hosts: what they cost, and how soon they are led again.",
-    "join": "A fresh node gets a large log: MB/s, and what producers notice.",
-    "recovery": "Seconds until killed nodes serve again, with a large log.",
     "send": "A local cluster and one client: rate, latency, CPU per message.",
-    "soak": "Memory and CPU of the nodes, idle and under steady load.",
-    "topics": "Very many topics: how fast they are made and what they cost a node.",
 }
 
 
@@ -57,9 +53,9 @@ def _value(text: str) -> Any:
         return text
 
 
-def run(name: str, pairs: tuple[str, ...]) -> dict[str, Any]:
-    """Run a benchmark. Raises CommandError for an option that it does not have."""
-    module = importlib.import_module(f"cluster.bench.{name}")
+def run(name: str, pairs: tuple[str, ...], package: str = "cluster.bench") -> dict[str, Any]:
+    """Run a benchmark of a package. Raises CommandError for an option that it does not have."""
+    module = importlib.import_module(f"{package}.{name}")
     options = parse(pairs)
     _check_kinds(name, module, options)
     try:
@@ -120,18 +116,22 @@ def tell(result: dict[str, Any], output: str) -> NoReturn:
     sys.exit(0 if passed(result) else FAILED)
 
 
-def _add(name: str, summary: str) -> None:
+def bench_command(name: str, summary: str, package: str = "cluster.bench") -> click.Command:
+    """The command of a module of a package: its text is the help, its `run` measures."""
+
     class Command(click.Command):
         def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-            text = importlib.import_module(f"cluster.bench.{name}").__doc__ or ""
+            text = importlib.import_module(f"{package}.{name}").__doc__ or ""
             formatter.write(text)
 
-    @bench.command(name, cls=Command, short_help=summary)
+    @click.command(name, cls=Command, short_help=summary)
     @click.argument("options", nargs=-1, metavar="[KEY=VALUE]...")
     @report_option
     def command(options: tuple[str, ...], output: str) -> None:
-        tell(run(name, options), output)
+        tell(run(name, options, package), output)
+
+    return command
 
 
 for _name, _summary in BENCHES.items():
-    _add(_name, _summary)
+    bench.add_command(bench_command(_name, _summary))

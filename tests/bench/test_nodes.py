@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.bench import join, recovery, soak, topics
+from chaos.bench import join, recovery, soak, topics
 from cluster.local.launcher import LocalCluster
 
 

@@ -64,8 +64,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from chaos.bench.machine import limits
 from cluster.bench.interpreter import description
-from cluster.bench.machine import limits
 from cluster.bench.scratch import anonymous_mb
 from cluster.commands.bench import parse
 from cluster.commands.errors import CommandError

@@ -6,7 +6,7 @@
     consume MODE TOPIC COUNT             from the start; messages, bytes, seconds
     stop                                 the program ends
 
-An answer has `error` when something failed. cluster/bench/orders.py lists modes; the others know
+An answer has `error` when something failed. chaos/bench/orders.py lists modes; the others know
 `single`, RocketMQ's `batches`. Seconds of `consume` run from the first message to the last.
 """
 
@@ -97,7 +97,7 @@ class Program:
 
 def ours() -> list[str]:
     """Our own client."""
-    return [sys.executable, "-m", "cluster.bench.orders"]
+    return [sys.executable, "-m", "chaos.bench.orders"]
 
 
 def rocketmq() -> list[str]:

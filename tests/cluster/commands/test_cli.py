@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 import pytest
 
+from chaos.cli import SUMMARIES
 from cluster.cli import dledger as root_command
 from cluster.client import ReceivedMessage
 from cluster.commands.bench import BENCHES
@@ -98,9 +99,15 @@ def test_the_list_of_a_group_is_not_cut_off(name: str) -> None:
     assert "..." not in text.partition("Commands:")[2]
 
 
-@pytest.mark.parametrize("name", BENCHES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(f"cluster.bench.{name}" for name in BENCHES),
+        *(f"chaos.bench.{name}" for name in SUMMARIES),
+    ],
+)
 def test_every_option_of_a_bench_is_described(name: str) -> None:
-    module = importlib.import_module(f"cluster.bench.{name}")
+    module = importlib.import_module(name)
     (options,) = (kind for kind in vars(module).values() if _is_options_of(kind, module.__name__))
     described = set(re.findall(r"\w+", module.__doc__ or ""))
     assert {field.name for field in fields(options)} <= described

@@ -71,7 +71,7 @@ def test_bench_options_are_numbers_lists_and_text() -> None:
 
 def test_bench_says_which_option_is_unknown() -> None:
     with pytest.raises(CommandError, match="unexpected keyword argument 'secnds'"):
-        bench.run("soak", ("secnds=1",))
+        bench.run("states", ("secnds=1",))
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def _seconds_of(work: Callable[[], object]) -> float:
 
 def loopback_ms() -> float:
     """Median of round trips to another process."""
-    command = [sys.executable, "-m", "cluster.bench.machine"]
+    command = [sys.executable, "-m", "chaos.bench.machine"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as echo:
         assert echo.stdout is not None
         try:
