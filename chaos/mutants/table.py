@@ -12,6 +12,7 @@ from chaos.mutants.delayed_rules import DELAYED_RULES
 from chaos.mutants.disk_rules import DISKS
 from chaos.mutants.durability_rules import DURABILITY
 from chaos.mutants.election_rules import ELECTION
+from chaos.mutants.embedded_rules import EMBEDDED
 from chaos.mutants.file_rules import FILES
 from chaos.mutants.generation_rules import GENERATIONS
 from chaos.mutants.kept_rules import KEPT
@@ -53,6 +54,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *SNAPSHOTS,
     *MACHINES,
     *OBJECTS,
+    *EMBEDDED,
     *REPLICA,
     *PRODUCERS,
     *REFUSALS,

@@ -19,7 +19,12 @@ from typing import Any, NoReturn
 from chaos.testing.process import Applied, MachineNode, apply_bytes
 from chaos.testing.subject import Subject
 from dledger.errors import CommandRefused, DledgerError, Outcome
-from dledger.machine.state_machine import Entry, ReplicatedStateMachine, bytes_of
+from dledger.machine.state_machine import (
+    Entry,
+    ReplicatedStateMachine,
+    bytes_of,
+    has_checksum,
+)
 
 
 class MachineViolation(AssertionError):
@@ -177,6 +182,14 @@ class Judge:
             found = state_of(node.process.machine.plain)
             if found != expected:
                 self._violation("states-differ", f"{node.id}: {found!r} instead of {expected!r}")
+            self._check_checksum(node, fresh)
+
+    def _check_checksum(self, node: MachineNode, fresh: ReplicatedStateMachine[Any, Any]) -> None:
+        """Equal states have equal checksums, whichever way each was come to."""
+        assert node.process is not None
+        plain = node.process.machine.plain
+        if has_checksum(fresh) and (found := plain.checksum()) != (of_fresh := fresh.checksum()):
+            self._violation("checksums-differ", f"{node.id}: {found} instead of {of_fresh}")
 
     def _violation(self, name: str, detail: str) -> NoReturn:
         raise MachineViolation(f"seed {self._seed}: {name}: {detail}")

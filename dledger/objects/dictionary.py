@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar, cast
 
 from dledger.config import RaftConfig
@@ -11,6 +11,7 @@ from dledger.errors import LogUsageError
 from dledger.machine.node import Consistency
 from dledger.machine.state_machine import Entry, ReplicatedStateMachine
 from dledger.objects.replicated_object import ReplicatedObject, as_json, of_json
+from dledger.objects.state_sum import checksum_of, hash_of_pair, part_of
 
 V = TypeVar("V")
 T = TypeVar("T")
@@ -21,26 +22,50 @@ class DictMachine(ReplicatedStateMachine[list[Any], Any]):
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
+        #: Of all keys with their values; each change keeps it up to date.
+        self._sum = 0
 
     def apply(self, entry: Entry[list[Any]]) -> Any:
         """Change the dictionary."""
         verb, *arguments = entry.command
         if verb == "set":
             key, value = arguments
-            before = self.values.get(key)
-            self.values[key] = value
-            return before
+            return self._put(key, value)
         if verb == "update":
-            self.values.update(arguments[0])
+            for key, value in arguments[0].items():
+                self._put(key, value)
             return None
         if verb == "pop":
-            return self.values.pop(arguments[0], None)
+            (key,) = arguments
+            return self._pop(key) if key in self.values else None
         if verb == "setdefault":
             key, value = arguments
-            return self.values.setdefault(key, value)
+            if key not in self.values:
+                self._put(key, value)
+            return self.values[key]
         assert verb == "clear", f"no command of this class is {verb}"
         self.values.clear()
+        self._sum = 0
         return None
+
+    def _put(self, key: str, value: Any) -> Any:
+        before = None
+        if key in self.values:
+            before = self.values[key]
+            self._sum -= hash_of_pair(key, before)
+        self.values[key] = value
+        self._sum += hash_of_pair(key, value)
+        return before
+
+    def _pop(self, key: str) -> Any:
+        before = self.values.pop(key)
+        self._sum -= hash_of_pair(key, before)
+        return before
+
+    def checksum(self) -> int:
+        """CRC-32 of the sum of all keys with their values, and of some that it reads anew."""
+        part = _sum_of(part_of(self.values.items(), self._sum))
+        return checksum_of(len(self.values), self._sum, part)
 
     def snapshot(self) -> Callable[[], bytes]:
         """The dictionary as it is now; a thread writes it, as values are replaced, not changed."""
@@ -50,6 +75,7 @@ class DictMachine(ReplicatedStateMachine[list[Any], Any]):
     def restore(self, state: bytes) -> None:
         """Take another dictionary."""
         self.values = of_json(state)
+        self._sum = _sum_of(self.values.items())
 
 
 class ReplicatedDict(ReplicatedObject[list[Any], Any], Generic[V]):
@@ -97,6 +123,10 @@ class ReplicatedDict(ReplicatedObject[list[Any], Any], Generic[V]):
 
     def _value(self, value: Any) -> V | None:
         return cast("V | None", copy.deepcopy(value))
+
+
+def _sum_of(items: Iterable[tuple[str, Any]]) -> int:
+    return sum(hash_of_pair(key, value) for key, value in items)
 
 
 def _key(key: str) -> str:

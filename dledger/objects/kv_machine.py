@@ -20,12 +20,13 @@ import base64
 import heapq
 import json
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from dledger.errors import CommandRefused, Compacted
 from dledger.machine.state_machine import Entry, ReplicatedStateMachine
 from dledger.objects.replicated_object import as_json, of_json
+from dledger.objects.state_sum import checksum_of, hash_of, part_of
 
 _BYTES, _JSON = "b", "j"
 _RELATIONS: dict[str, Callable[[Any, Any], bool]] = {
@@ -114,6 +115,8 @@ class KeyValueMachine(ReplicatedStateMachine[list[Any], Any]):
         self._ends: list[tuple[int, int]] = []
         self._history: list[Change] = []
         self._history_bytes = 0
+        #: Of items, leases and history; each change keeps them up to date.
+        self._items_sum = self._leases_sum = self._history_sum = 0
         self._begun = False
 
     # -- reading -----------------------------------------------------------------------------------
@@ -211,7 +214,7 @@ class KeyValueMachine(ReplicatedStateMachine[list[Any], Any]):
         self.items[key] = item
         if lease:
             self._leased[lease].add(key)
-        self._note(Change(revision, key, item))
+        self._items_sum += self._note(Change(revision, key, item))
         return before
 
     def _delete(self, key: str) -> None:
@@ -221,13 +224,17 @@ class KeyValueMachine(ReplicatedStateMachine[list[Any], Any]):
         self._note(Change(revision, key, None))
 
     def _let_go(self, item: Item) -> None:
+        self._items_sum -= _hash_of_item(item)
         if item.lease:
             self._leased[item.lease].discard(item.key)
 
     # -- leases ------------------------------------------------------------------------------------
 
     def _set_end(self, number: int, ttl_ms: int, now_ms: int) -> int:
-        self._leases[number] = _Lease(ttl_ms, now_ms + ttl_ms)
+        if number in self._leases:
+            self._leases_sum -= hash_of([number, *self._leases[number]])
+        lease = self._leases[number] = _Lease(ttl_ms, now_ms + ttl_ms)
+        self._leases_sum += hash_of([number, *lease])
         self._leased.setdefault(number, set())
         heapq.heappush(self._ends, (now_ms + ttl_ms, number))
         return number
@@ -240,7 +247,8 @@ class KeyValueMachine(ReplicatedStateMachine[list[Any], Any]):
         self._begun = False
         for key in sorted(self._leased[number]):
             self._delete(key)
-        del self._leases[number], self._leased[number]
+        self._leases_sum -= hash_of([number, *self._leases.pop(number)])
+        del self._leased[number]
 
     def _is_stale(self, until_ms: int, number: int) -> bool:
         lease = self._leases.get(number)
@@ -255,9 +263,12 @@ class KeyValueMachine(ReplicatedStateMachine[list[Any], Any]):
             self._begun = True
         return self.revision
 
-    def _note(self, change: Change) -> None:
+    def _note(self, change: Change) -> int:
         self._history.append(change)
         self._history_bytes += change.size
+        added = _hash_of_change(change)
+        self._history_sum += added
+        return added
 
     def _bound_history(self) -> None:
         """Forget whole revisions, a tenth more than needed, so that it is seldom done.
@@ -284,13 +295,27 @@ class KeyValueMachine(ReplicatedStateMachine[list[Any], Any]):
         self._drop_history()
 
     def _drop_history(self) -> None:
-        self._history = list(self._history[self._first_kept() :])
+        first = self._first_kept()
+        self._history_sum -= sum(map(_hash_of_change, self._history[:first]))
+        self._history = self._history[first:]
         self._history_bytes = sum(change.size for change in self._history)
 
     def _first_kept(self) -> int:
         return bisect_right(self._history, self.compacted, key=lambda change: change.revision)
 
     # -- states ------------------------------------------------------------------------------------
+
+    def checksum(self) -> int:
+        """CRC-32 of the sums of items, leases and history, and of some that it reads anew."""
+        sums = self._items_sum, self._leases_sum, self._history_sum
+        by = sum(sums)
+        parts = (
+            sum(_hash_of_item(self.items.get(key)) for key in part_of(self._keys, by)),
+            _sum_of_leases(part_of(self._leases.items(), by)),
+            sum(map(_hash_of_change, part_of(self._history, by))),
+        )
+        counts = len(self._keys), len(self.items), len(self._leases), len(self._history)
+        return checksum_of(self.revision, self.compacted, *counts, *sums, *parts)
 
     def snapshot(self) -> Callable[[], bytes]:
         """Items, leases and history; a thread writes copies of them."""
@@ -313,11 +338,26 @@ class KeyValueMachine(ReplicatedStateMachine[list[Any], Any]):
                 self._leased[item.lease].add(item.key)
         self._ends = [(lease.until_ms, number) for number, lease in self._leases.items()]
         heapq.heapify(self._ends)
+        self._items_sum = sum(map(_hash_of_item, self.items.values()))
+        self._leases_sum = _sum_of_leases(self._leases.items())
         for revision, key, item in history:
-            self._history.append(Change(revision, key, None if item is None else Item(*item)))
+            self._note(Change(revision, key, None if item is None else Item(*item)))
         self._drop_history()
         for listener in self.listeners:
             listener()
+
+
+def _hash_of_item(item: Item | None) -> int:
+    return hash_of(list(item or ()))
+
+
+def _hash_of_change(change: Change) -> int:
+    revision, key, item = change
+    return hash_of([revision, key] if item is None else list(item))
+
+
+def _sum_of_leases(leases: Iterable[tuple[int, _Lease]]) -> int:
+    return sum(hash_of([number, *lease]) for number, lease in leases)
 
 
 def _no_lease(number: int) -> CommandRefused:

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from dledger.config import RaftConfig
 from dledger.errors import LogUsageError
 from dledger.machine.state_machine import Entry, ReplicatedStateMachine
 from dledger.objects.replicated_object import ReplicatedObject, as_json, of_json
+from dledger.objects.state_sum import checksum_of, hash_of, part_of
 
 #: Between two looks of a waiter whose wake-up was missed.
 LOOK_SECONDS = 0.5
@@ -40,6 +42,8 @@ class LockMachine(ReplicatedStateMachine[list[Any], list[Any]]):
 
     def __init__(self) -> None:
         self.locks: dict[str, Held] = {}
+        #: Of all locks; each change keeps it up to date.
+        self._sum = 0
         #: Set and made anew when a lock may have become free; not part of the state.
         self.changed = asyncio.Event()
 
@@ -49,23 +53,38 @@ class LockMachine(ReplicatedStateMachine[list[Any], list[Any]]):
         now = entry.time_ms
         held = self.locks.get(name)
         if held is not None and held.until_ms <= now:
-            del self.locks[name]
+            self._free(name)
             held = None
         if verb == "acquire":
             if held is None or held.owner == owner:
                 token = entry.index if held is None else held.token
-                held = self.locks[name] = Held(owner, token, now + lease_ms)
+                held = self._hold(name, Held(owner, token, now + lease_ms))
                 return [True, *held, now]
             return [False, *held, now]
         if held is None or held.owner != owner:
             return [False, "", -1, 0, now]
         if verb == "renew":
-            held = self.locks[name] = held._replace(until_ms=now + lease_ms)
+            held = self._hold(name, held._replace(until_ms=now + lease_ms))
             return [True, *held, now]
         assert verb == "release", f"no command of this class is {verb}"
-        del self.locks[name]
+        self._free(name)
         self._wake()
         return [True, *held, now]
+
+    def _hold(self, name: str, held: Held) -> Held:
+        if name in self.locks:
+            self._sum -= hash_of([name, *self.locks[name]])
+        self.locks[name] = held
+        self._sum += hash_of([name, *held])
+        return held
+
+    def _free(self, name: str) -> None:
+        self._sum -= hash_of([name, *self.locks.pop(name)])
+
+    def checksum(self) -> int:
+        """CRC-32 of the sum of all locks, and of some that it reads anew."""
+        part = _sum_of(part_of(self.locks.items(), self._sum))
+        return checksum_of(len(self.locks), self._sum, part)
 
     def snapshot(self) -> bytes:
         """All locks."""
@@ -74,11 +93,16 @@ class LockMachine(ReplicatedStateMachine[list[Any], list[Any]]):
     def restore(self, state: bytes) -> None:
         """Take other locks."""
         self.locks = {name: Held(*held) for name, held in of_json(state).items()}
+        self._sum = _sum_of(self.locks.items())
         self._wake()
 
     def _wake(self) -> None:
         self.changed.set()
         self.changed = asyncio.Event()
+
+
+def _sum_of(locks: Iterable[tuple[str, Held]]) -> int:
+    return sum(hash_of([name, *held]) for name, held in locks)
 
 
 class Grant(NamedTuple):

@@ -11,7 +11,8 @@
 A command's arguments and result travel as JSON, and it runs on every node, in the order of the log:
 it may use its object and arguments, and `entry_of(self)` for time, but no clock, chance or file.
 The object's attributes are its state; they are JSON values, or the class has `snapshot(self) ->
-bytes` and `restore(self, state: bytes)`.
+bytes` and `restore(self, state: bytes)`. Nodes compare states of a class that has `checksum(self)
+-> int`, as `ReplicatedStateMachine.checksum` says.
 """
 
 from __future__ import annotations
@@ -143,11 +144,23 @@ class ObjectMachine(ReplicatedStateMachine[list[Any], Any]):
         values.update(of_json(state))
 
 
+class ComparedMachine(ObjectMachine):
+    """The machine of a class that has `checksum`.
+
+    Without it nothing is compared: a state may be large, or have many texts.
+    """
+
+    def checksum(self) -> int:
+        """By the class itself."""
+        number: int = self.target.checksum()
+        return number
+
+
 class RunningObject(ReplicatedObject[list[Any], Any]):
     """The node of one object."""
 
     def __init__(self, config: RaftConfig, target: Any, **options: Any) -> None:
-        self.machine = ObjectMachine(target)
+        self.machine = machine_of(target)
         super().__init__(config, self.machine, **options)
 
 
@@ -170,10 +183,22 @@ class On(Generic[S]):
         await self._running.close()
 
 
+def machine_of(target: object) -> ObjectMachine:
+    """The machine of an object of a `@replicated` class."""
+    return (ObjectMachine if _checksum_of(type(target)) is None else ComparedMachine)(target)
+
+
+def _checksum_of(plain: type) -> Callable[..., int] | None:
+    """The plain method `checksum`; a command or a query of that name is another thing."""
+    found: Callable[..., int] | None = getattr(plain, "checksum", None)
+    return found if callable(found) else None
+
+
 def replicated(plain: type[S]) -> type[S]:
     """Marks a class for `on_node`; see the module's text.
 
-    Raises LogUsageError for one without commands, or that cannot be made without arguments.
+    Raises LogUsageError for one without commands, one that cannot be made without arguments, and a
+    `checksum` that wants some.
     """
     if not any(isinstance(getattr(plain, name), command) for name in dir(plain)):
         raise LogUsageError(f"{plain.__name__} has no commands; write @command above its methods")
@@ -184,6 +209,15 @@ def replicated(plain: type[S]) -> type[S]:
             f"{plain.__name__} needs arguments ({error}); give them values, as every node and each "
             "restart begins with the same object"
         ) from error
+    checksum = _checksum_of(plain)
+    if checksum is not None:
+        try:
+            inspect.signature(checksum).bind(plain)
+        except TypeError as error:
+            raise LogUsageError(
+                f"{plain.__name__}.checksum is called with no arguments, and needs some ({error}); "
+                "name it otherwise where it is no checksum of the state"
+            ) from error
     setattr(plain, _MARK, True)
     return plain
 

@@ -81,6 +81,21 @@ def test_a_state_that_is_not_all_in_the_snapshot_is_found() -> None:
         run_seed(Moody, lambda random, number: number, 14, seconds=8.0)
 
 
+class Forgetful(Moody):
+    """Its results are right; its checksum is of what its own process has seen."""
+
+    def apply(self, entry: Entry[int]) -> int:
+        return super().apply(entry) - self.seen
+
+    def checksum(self) -> int:
+        return self.seen
+
+
+def test_a_checksum_by_more_than_the_state_is_found() -> None:
+    with pytest.raises(MachineViolation, match=r"^seed 14: checksums-differ"):
+        run_seed(Forgetful, lambda random, number: number, 14, seconds=8.0)
+
+
 class Rotting(CounterMachine):
     """One of them has a bit that flips; its results tell of it in no way."""
 

@@ -1,0 +1,92 @@
+"""Mutants of parts for embedders: checksums of the ready objects, files of an embedded group."""
+
+from __future__ import annotations
+
+from chaos.mutants.mutant import Mutant
+from chaos.mutants.patch import one_patch
+
+_CHECKSUMS = "tests/dledger/objects/test_checksums.py::"
+_RESTORED = _CHECKSUMS + "test_a_restored_state_has_it_and_goes_on_with_it"
+_DICT, _LOCK, _KV, _SUM, _OWN = (
+    f"dledger.objects.{name}"
+    for name in ("dictionary", "lock", "kv_machine", "state_sum", "replicated")
+)
+
+
+def _summed(name: str, module: str, before: str, after: str, test: str = _RESTORED) -> Mutant:
+    return Mutant(name, ("S10",), one_patch(module, before, after), tests=(test,))
+
+
+EMBEDDED = (
+    _summed(
+        "a-value-that-went-is-still-in-the-checksum",
+        _DICT,
+        "        before = self.values.pop(key)\n        self._sum -= hash_of_pair(key, before)\n",
+        "        before = self.values.pop(key)\n",
+    ),
+    _summed(
+        "a-value-that-was-replaced-is-still-in-the-checksum",
+        _DICT,
+        "            self._sum -= hash_of_pair(key, before)\n        self.values",
+        "        self.values",
+    ),
+    _summed(
+        "a-restored-dictionary-has-the-checksum-of-an-empty-one",
+        _DICT,
+        "        self._sum = _sum_of(self.values.items())\n",
+        "",
+    ),
+    _summed(
+        "a-lock-that-ended-is-still-in-the-checksum",
+        _LOCK,
+        "        self._sum -= hash_of([name, *self.locks.pop(name)])\n",
+        "        self.locks.pop(name)\n",
+    ),
+    _summed(
+        "a-lease-that-ended-is-still-in-the-checksum",
+        _KV,
+        "        self._leases_sum -= hash_of([number, *self._leases.pop(number)])\n",
+        "        self._leases.pop(number)\n",
+    ),
+    _summed(
+        "history-that-was-compacted-is-still-in-the-checksum",
+        _KV,
+        "        self._history_sum -= sum(map(_hash_of_change, self._history[:first]))\n",
+        "",
+    ),
+    _summed(
+        "a-checksum-looks-at-no-value-anew",
+        _DICT,
+        "part = _sum_of(part_of(self.values.items(), self._sum))",
+        "part = 0",
+        _CHECKSUMS + "test_a_state_that_was_changed_behind_its_back_has_another_checksum",
+    ),
+    _summed(
+        "a-checksum-looks-at-the-same-values-each-time",
+        _SUM,
+        "checksum_of(chosen_by) % blocks",
+        "0 % blocks",
+        _CHECKSUMS + "test_of_many_values_one_that_rots_is_found_before_long",
+    ),
+    _summed(
+        "values-that-change-places-have-one-checksum",
+        _SUM,
+        "    return crc * crc\n\n\ndef part_of",
+        "    return crc\n\n\ndef part_of",
+        _CHECKSUMS + "test_values_that_change_places_are_seen",
+    ),
+    _summed(
+        "a-key-runs-into-its-value-in-the-checksum",
+        _SUM,
+        '"{len(key)}:{key}{value}"',
+        '"{key}{value}"',
+        _CHECKSUMS + "test_states_that_look_alike_have_others",
+    ),
+    _summed(
+        "the-checksum-of-ones-own-class-is-never-asked",
+        _OWN,
+        "ObjectMachine if _checksum_of(type(target)) is None else ComparedMachine",
+        "ObjectMachine",
+        _CHECKSUMS + "test_a_class_of_ones_own_is_compared_if_it_has_a_checksum",
+    ),
+)
