@@ -235,8 +235,8 @@ MACHINES = (
         ("R8",),
         one_patch(
             "dledger.machine.applier",
-            "        self.applied, self._time_ms, self.is_whole = applied, time_ms, True\n",
-            "        self.applied, self.is_whole = applied, True\n",
+            "        self.applied, self._time_ms, self.is_whole = head.index, head.time_ms, True\n",
+            "        self.applied, self.is_whole = head.index, True\n",
         ),
         tests=(
             "tests/dledger/machine/test_results.py::"
@@ -248,8 +248,8 @@ MACHINES = (
         ("R8",),
         one_patch(
             "dledger.machine.applier",
-            '            self.sessions.load(file.read(size) or b"")\n',
-            "            file.read(size)\n",
+            "            self.sessions.load(head.sessions)\n",
+            "",
         ),
         tests=(_SIMULATED,),
     ),

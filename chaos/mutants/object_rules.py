@@ -29,8 +29,8 @@ OBJECTS = (
         "a-snapshot-forgets-the-sessions",
         Patch(
             "dledger.machine.applier",
-            '            self.sessions.load(file.read(size) or b"")\n',
-            "            file.read(size)\n",
+            "            self.sessions.load(head.sessions)\n",
+            "",
         ),
     ),
     _of(
@@ -87,8 +87,8 @@ OBJECTS = (
         "the-logs-time-begins-anew-with-a-restored-state",
         Patch(
             "dledger.machine.applier",
-            "        self.applied, self._time_ms, self.is_whole = applied, time_ms, True\n",
-            "        self.applied, self.is_whole = applied, True\n",
+            "        self.applied, self._time_ms, self.is_whole = head.index, head.time_ms, True\n",
+            "        self.applied, self.is_whole = head.index, True\n",
         ),
     ),
     _of(

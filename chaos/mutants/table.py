@@ -33,6 +33,7 @@ from chaos.mutants.snapshot_rules import SNAPSHOTS
 from chaos.mutants.span_rules import SPANS
 from chaos.mutants.step_down_rules import STEP_DOWN
 from chaos.mutants.storage_rules import STORAGE
+from chaos.mutants.together_rules import TOGETHER
 from chaos.mutants.transaction_rules import TRANSACTIONS
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -53,6 +54,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *REPAIR,
     *SNAPSHOTS,
     *MACHINES,
+    *TOGETHER,
     *OBJECTS,
     *EMBEDDED,
     *REPLICA,

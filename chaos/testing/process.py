@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, cast
 from chaos.sim.node import SimNode
 from chaos.sim.scheduler import Scheduler
 from chaos.sim.storage import Storage
+from chaos.testing.decision import Decision
 from chaos.testing.subject import MakeMachine
 from commitlog.files.system import Buffer
 from dledger.core.types import Index, NodeId, Role, Term
@@ -47,6 +48,8 @@ RESEND_SECONDS = 0.5
 TICK_SECONDS = 0.05
 #: How many processes have a leader's part that passes over what it has proposed already.
 FILTERED = 0.5
+#: Proposals of several commands that a leader brings in few entries.
+TOGETHER = 0.7
 #: Milliseconds since 1970 at the beginning of a run, and how far nodes' wall clocks stand apart.
 BEGIN_MS, SKEW_MS = 1_700_000_000_000, 700
 
@@ -144,7 +147,7 @@ class MachineProcess:
         self.applier = Applier(self.machine, agreement, self._told, self._results, lambda: names)
         self.proposer = Proposer(node.id, node.boot, self.applier, self, RESEND_SECONDS)
         leading = Leading if node.random.random() < FILTERED else Unfiltered
-        self.leading = leading(cast(Any, self._log()), self.applier)
+        self.leading = leading(cast(Any, self._log()), self.applier, all_read_together=self._packs)
         self._number = (node.boot << 8 | node.index) << 32
         self._flushing = False
         for state in states:
@@ -154,6 +157,15 @@ class MachineProcess:
     def applied(self) -> Index:
         """Highest index that the state holds."""
         return Index(self.applier.applied)
+
+    @property
+    def number(self) -> int:
+        """The number of the last command that the state holds, or its index."""
+        return self.applier.number
+
+    def _packs(self) -> bool:
+        """Share entries among commands, and now and then do not."""
+        return self.node.random.random() < TOGETHER
 
     # -- StateMachine ------------------------------------------------------------------------------
 
@@ -199,11 +211,11 @@ class MachineProcess:
         self.soon()
 
     def read(self, look: Callable[[Any], Any], found: Found, consistency: Consistency) -> None:
-        """A client's question: the finding of `look`, and the entry behind which it was found."""
+        """A client's question: the finding of `look`, and the command behind which it was found."""
 
         def ready(error: DledgerError | None) -> None:
             if error is None:
-                found(look(self.machine.plain), self.applied, None)
+                found(look(self.machine.plain), self.number, None)
             else:
                 found(None, -1, error)
 
@@ -287,8 +299,8 @@ class MachineProcess:
             def is_leader(self) -> bool:
                 return node.leads
 
-            def append_at_once(self, bodies: Sequence[Buffer]) -> _Decision:
-                decision = _Decision()
+            def append_at_once(self, bodies: Sequence[Buffer]) -> Decision:
+                decision = Decision()
                 proposal = Proposal(bodies, lambda _, error: decision.made(error))
                 assert node.replica is not None
                 try:
@@ -300,37 +312,13 @@ class MachineProcess:
         return Log()
 
 
-class _Decision:
-    """As a future of `append_at_once`."""
-
-    def __init__(self) -> None:
-        self._made, self._error = False, cast("DledgerError | None", None)
-        self._then: Callable[[Any], None] | None = None
-
-    def made(self, error: DledgerError | None) -> None:
-        self._made, self._error = True, error
-        if self._then is not None:
-            self._then(self)
-
-    def when_done(self, then: Callable[[Any], None]) -> None:
-        self._then = then
-        if self._made:
-            then(self)
-
-    def cancelled(self) -> bool:
-        return False
-
-    def exception(self) -> DledgerError | None:
-        return self._error
-
-
 class MachineNode(SimNode):
     """A simulated machine that runs a `MachineProcess`.
 
     Attributes:
         make: makes the machine under test; set before the first start.
         states: kept by its processes so far.
-        lives: what each process of the node has applied, with the index that it began behind.
+        lives: what each process of the node has applied, with the number that it began behind.
     """
 
     make: MakeMachine
@@ -361,7 +349,7 @@ class MachineNode(SimNode):
         if usable and random.random() < 0.7:
             taken = [random.choice(usable) for _ in range(random.choice((1, 1, 2)))]
         process = MachineProcess(self, storage, taken)
-        self.lives.append((taken[-1].index if taken else -1, process.machine.applied))
+        self.lives.append((process.number, process.machine.applied))
         return process
 
     def _noop(self, term: Term) -> Buffer:

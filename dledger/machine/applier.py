@@ -19,8 +19,21 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from commitlog.files.system import Buffer
 from dledger.errors import CommandRefused, ResultNotKept, StateMachineFailed
 from dledger.machine.agreement import Agreement
-from dledger.machine.entries import HEAD_SIZE, LATER, OTHER, Kind, Row, Run, opened, runs_of
+from dledger.machine.batch import Batch, say
+from dledger.machine.entries import (
+    COMMANDS_MAX,
+    HEAD_SIZE,
+    LATER,
+    OTHER,
+    Kind,
+    Row,
+    Run,
+    commands_of,
+    opened,
+    runs_of,
+)
 from dledger.machine.sessions import NOT_KEPT, Sessions, Verdict
+from dledger.machine.state_head import StateHead, read_head
 from dledger.machine.state_machine import (
     Entry,
     ReplicatedStateMachine,
@@ -36,11 +49,10 @@ R = TypeVar("R")
 _DONE, _REFUSED = b"\0", b"\1"
 # Members of enumerations as constants: finding one in its class costs more than comparing it.
 _APPLY, _OPEN, _COMMAND = Verdict.APPLY, int(Kind.OPEN), int(Kind.COMMAND)
+_COMMANDS = int(Kind.COMMANDS)
 #: Old results are dropped before each entry whose index is a multiple of this. With results of at
 #: most a MiB, up to so many MiB above the limit are kept in between.
-SHRINK_EVERY = 64
-_STATE = struct.Struct(">4sIqqQ")
-_STATE_MAGIC, _STATE_VERSION = b"DLRS", 1
+SHRINK_EVERY = COMMANDS_MAX
 
 
 class Told(NamedTuple):
@@ -86,9 +98,7 @@ class Applier(Generic[C, R]):
         #: The log's time of the last search for expired sessions; -1: search again.
         self._looked_ms = -1
         #: Admitted commands, to be applied together.
-        self._batch: list[Entry[C]] = []
-        #: (session, sequences) of the commands of the batch, in their order.
-        self._runs: list[tuple[int, list[int]]] = []
+        self._batch = Batch(machine.decode)
         #: Highest index that the state holds.
         self.applied = -1
         #: False once an entry or a state was taken in part, which stops the node.
@@ -131,8 +141,8 @@ class Applier(Generic[C, R]):
         sequences = range(run.sequence, run.sequence + len(rows))
         if not self.sessions.admit_run(run.session, sequences, run.lowest, time_ms):
             return False
-        self._add(rows, time_ms)
-        self._runs.append((run.session, list(sequences)))
+        commands = [(place, term, bytes(body[HEAD_SIZE:])) for place, term, body in rows]
+        self._batch.add(run.session, sequences, commands, time_ms)
         return True
 
     def _at_time(self, time_ms: int) -> int:
@@ -157,11 +167,17 @@ class Applier(Generic[C, R]):
                 self._looked_ms = -1
                 self._told(Told(kind, 0, sequence, index))
                 continue
+            if kind == _COMMANDS:
+                self._flush(leads)
+                self.sessions.shrink()
+                self._admit_all((index, term, body), session, sequence, lowest, time_ms)
+                self._flush(leads)
+                continue
             verdict = admit(session, sequence, lowest, time_ms)
             if verdict is _APPLY:
                 if kind == _COMMAND:
-                    self._add([(index, term, body)], time_ms)
-                    self._note_session(session, sequence)
+                    command = (index, term, bytes(body[HEAD_SIZE:]))
+                    self._batch.add(session, [sequence], [command], time_ms)
                 else:
                     self._flush(leads)
                     self._compare(session, sequence, bytes(body[HEAD_SIZE:]))
@@ -169,22 +185,30 @@ class Applier(Generic[C, R]):
                 self._flush(leads)
                 self._told(Told(kind, session, sequence, index))
 
-    def _add(self, rows: Sequence[Row], time_ms: int) -> None:
-        """Add admitted commands, decoded, to the batch."""
-        decode, batch = self.machine.decode, self._batch
-        index = -1
-        try:
-            for index, term, body in rows:
-                batch.append(Entry(index, term, time_ms, decode(bytes(body[HEAD_SIZE:]))))
-        except Exception as error:  # by the user's code
-            raise StateMachineFailed(index, f"decode raised {_say(error)}") from error
+    def _admit_all(self, row: Row, session: int, sequence: int, lowest: int, time_ms: int) -> None:
+        """Add those of an entry's commands that are new to the batch, which is empty.
 
-    def _note_session(self, session: int, sequence: int) -> None:
-        runs = self._runs
-        if runs and runs[-1][0] == session:
-            runs[-1][1].append(sequence)
-        else:
-            runs.append((session, [sequence]))
+        Each has its number, whatever becomes of those before it.
+        """
+        index, term, body = row
+        try:
+            commands = commands_of(body)
+        except ValueError as error:
+            raise StateMachineFailed(index, f"the entry is of no release: {error}") from error
+        batch, sequences = self._batch, range(sequence, sequence + len(commands))
+        first = batch.first_number(index)
+        rows = [(index, term, command) for command in commands]
+        if self.sessions.admit_run(session, sequences, lowest, time_ms):
+            batch.add(session, sequences, rows, time_ms)
+            return
+        for at, one in enumerate(sequences):
+            batch.number = first + at - 1
+            verdict = self.sessions.admit(session, one, lowest, time_ms)
+            if verdict is _APPLY:
+                batch.add(session, [one], rows[at : at + 1], time_ms)
+            elif verdict is Verdict.NO_SESSION:
+                self._told(Told(_COMMAND, session, one, index))
+        batch.number = first + len(commands) - 1
 
     def _pass_over(self, index: int, body: Buffer, kind: int) -> None:
         if kind == LATER:
@@ -209,16 +233,15 @@ class Applier(Generic[C, R]):
             checksum = self.machine.checksum()
             self._agreement.state_is(index, checksum, leads=leads)
         except Exception as error:  # by the user's code, or a number that is too large
-            raise StateMachineFailed(index - 1, f"checksum raised {_say(error)}") from error
+            raise StateMachineFailed(index - 1, f"checksum raised {say(error)}") from error
 
     def _flush(self, leads: bool) -> None:
         """Apply the batch, keep its results, and report them session by session."""
-        batch, runs = self._batch, self._runs
-        if not batch:
+        entries, places, runs = self._batch.take()
+        if not entries:
             return
-        self._batch, self._runs = [], []
-        results = self._results(batch)
-        noted = self._encoded(batch, results)
+        results = self._results(entries, places)
+        noted = self._encoded(places, results)
         kept, told = self._bounded(noted, results)
         begin = 0
         for session, sequences in runs:
@@ -227,11 +250,11 @@ class Applier(Generic[C, R]):
             self._applied(session, list(zip(sequences, told[begin:end], strict=True)))
             begin = end
         # Last: it may propose an entry, and reported results have made a place for that.
-        self._agreement.note([entry.index for entry in batch], noted, leads=leads)
+        if len(places) > 1 and places[0] == places[-1]:
+            places, noted = places[:1], [_joined(noted)]
+        self._agreement.note(places, noted, leads=leads)
 
-    def _encoded(
-        self, batch: Sequence[Entry[C]], results: Sequence[R | CommandRefused]
-    ) -> list[bytes]:
+    def _encoded(self, places: Sequence[int], results: Sequence[R | CommandRefused]) -> list[bytes]:
         encode = self._encode_result
         encoded: list[bytes] = []
         try:
@@ -243,7 +266,7 @@ class Applier(Generic[C, R]):
         except Exception as error:  # by the user's code, or of a type that has no JSON
             at = len(encoded)
             raise StateMachineFailed(
-                batch[at].index, f"the result {results[at]!r} has no bytes: {_say(error)}"
+                places[at], f"the result {results[at]!r} has no bytes: {say(error)}"
             ) from error
         return encoded
 
@@ -261,9 +284,11 @@ class Applier(Generic[C, R]):
                 told[at] = _not_kept(f"has {len(data)} bytes and {size_max} are allowed")
         return kept, told
 
-    def _results(self, entries: Sequence[Entry[C]]) -> Sequence[R | CommandRefused]:
+    def _results(
+        self, entries: Sequence[Entry[C]], places: Sequence[int]
+    ) -> Sequence[R | CommandRefused]:
         if self._has_batches:
-            return self._results_at_once(entries)
+            return self._results_at_once(entries, places[0], places[-1])
         apply = self.machine.apply
         results: list[R | CommandRefused] = []
         for entry in entries:
@@ -272,15 +297,16 @@ class Applier(Generic[C, R]):
             except CommandRefused as refused:
                 results.append(refused)
             except Exception as error:  # whatever it is, the state may be half changed
-                raise StateMachineFailed(entry.index, _say(error)) from error
+                raise StateMachineFailed(places[len(results)], say(error)) from error
         return results
 
-    def _results_at_once(self, entries: Sequence[Entry[C]]) -> Sequence[R | CommandRefused]:
-        first, last = entries[0].index, entries[-1].index
+    def _results_at_once(
+        self, entries: Sequence[Entry[C]], first: int, last: int
+    ) -> Sequence[R | CommandRefused]:
         try:
             results = list(self.machine.apply_batch(entries))  # any sequence: it is cut in pieces
         except Exception as error:  # as above
-            raise StateMachineFailed(first, f"{_say(error)}, applying up to {last}") from error
+            raise StateMachineFailed(first, f"{say(error)}, applying up to {last}") from error
         if len(results) != len(entries):
             raise StateMachineFailed(
                 first, f"apply_batch returned {len(results)} results for {len(entries)} entries"
@@ -301,14 +327,18 @@ class Applier(Generic[C, R]):
         return Found(self.machine.decode_result(data[1:]) if data[1:] else None)
 
     def head(self) -> bytes:
-        """The sessions and the log's time, to be written in front of the machine's state.
+        """Sessions, numbers and the log's time, to be written in front of the machine's state."""
+        return StateHead(self.applied, self._time_ms, self.number, self.sessions.dump()).pack()
 
-        magic "DLRS" 4 | version 4 | index 8 | log's time 8 | size 8 | sessions; then the state
-        """
-        assert not self._batch, "between two calls of `apply`"
-        sessions = self.sessions.dump()
-        head = _STATE.pack(_STATE_MAGIC, _STATE_VERSION, self.applied, self._time_ms, len(sessions))
-        return head + sessions
+    @property
+    def number(self) -> int:
+        """The number of the last command, or the highest index that the state holds."""
+        return max(self._batch.number, self.applied)
+
+    @property
+    def shares_entries(self) -> bool:
+        """Several commands of one entry have taken numbers beyond the places in the log."""
+        return self._batch.number > self.applied
 
     def load(self, data: bytes | StateFile, index: int) -> None:
         """Load sessions, the log's time and the machine's state as of entry `index`.
@@ -331,18 +361,15 @@ class Applier(Generic[C, R]):
     ) -> None:
         self.is_whole = False
         try:
-            magic, version, applied, time_ms, size = _STATE.unpack(file.read(_STATE.size) or b"")
-            if (magic, version) != (_STATE_MAGIC, _STATE_VERSION):
-                raise ValueError(f"version {version} of a state is not of this release")
-            if applied != index:
-                raise ValueError(f"a state of entry {applied} stands where {index} is wanted")
-            self.sessions.load(file.read(size) or b"")
+            head = read_head(file, index)
+            self.sessions.load(head.sessions)
             restore()
         except Exception as error:  # by the user's code, or of a later release
-            raise StateMachineFailed(index, f"restore raised {_say(error)}") from error
-        self.applied, self._time_ms, self.is_whole = applied, time_ms, True
+            raise StateMachineFailed(index, f"restore raised {say(error)}") from error
+        self.applied, self._time_ms, self.is_whole = head.index, head.time_ms, True
+        self._batch.number = head.number
         self._looked_ms = -1
-        self._agreement.began_at(applied)
+        self._agreement.began_at(head.index)
 
 
 class Found(NamedTuple):
@@ -351,11 +378,12 @@ class Found(NamedTuple):
     result: Any
 
 
+def _joined(results: Sequence[bytes]) -> bytes:
+    """The results of the commands of one entry, as one."""
+    return b"".join((struct.pack(f">{len(results)}I", *map(len, results)), *results))
+
+
 def _not_kept(why: str) -> ResultNotKept:
     return ResultNotKept(
         f"a command was applied and its result {why}; read the state, and have apply return less"
     )
-
-
-def _say(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"

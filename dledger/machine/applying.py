@@ -27,8 +27,8 @@ _log = logging.getLogger(__name__)
 
 #: Seconds of one turn, but for one piece that takes longer: half of a heartbeat's interval.
 TURN_SECONDS = 0.05
-#: Entries of the first piece of a node, and of the largest.
-PIECE_FIRST, PIECE_MAX = 64, 4096
+#: Entries of the first piece of a node, and of the largest: each may have 64 commands.
+PIECE_FIRST, PIECE_MAX = 1, 512
 
 
 class SlowApply(NamedTuple):

@@ -3,7 +3,7 @@
     off size field
       0   4  magic      "DLRM"
       4   1  version    1; a node that reads another one stops
-      5   1  kind       1 command, 2 open a session, 3 compare results
+      5   1  kind       1 command, 2 open a session, 3 compare results, 4 several commands
       6   2  reserved   0
       8   8  time_ms    the leader's wall clock as it took the entry, ms since 1970
      16   8  session    the index of the entry that opened it; to open one: 0
@@ -12,6 +12,13 @@
      40   n  command    compare: window 8 | count 4 | count × (offset 2 | CRC-32 of the result 4)
                         | UTF-8 name of the node; of the state at the end of window w: window
                         -1 - w, count 1, its checksum; former releases pass that over
+                        | several commands: count 4 | count × size 4 | the commands; their sequences
+                        count up by one from the head's
+
+Commands that are proposed together share an entry: its header, its place in the index and its
+passage through the log are the larger part of a small command's cost. At most `COMMANDS_MAX` do, so
+that the results of one entry are bounded (applier.py). Nodes of feature level 0 cannot read such an
+entry, so a leader writes none before all members say that they are of `LEVEL` (`Member.level`).
 
 All integers are big-endian. Bytes 4-8 are no envelope's (replica/envelope.py), so the log's own
 entries and these cannot be taken for each other.
@@ -22,6 +29,7 @@ from __future__ import annotations
 import enum
 import struct
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from commitlog.files.system import Buffer
@@ -30,8 +38,15 @@ _HEAD = struct.Struct(">4sBBHqqqq")
 #: The same in five numbers, of which only the fourth, the sequence, differs in one proposal.
 _ALIKE = struct.Struct(">5Q")
 HEAD_SIZE = _HEAD.size
+_COUNT = struct.Struct(">I")
 _MAGIC, _VERSION = b"DLRM", 1
 assert HEAD_SIZE == _ALIKE.size == 40
+
+
+#: Feature level of a node that reads entries of several commands.
+LEVEL = 1
+#: Commands of one entry, and bytes of its body.
+COMMANDS_MAX, COMMANDS_BYTES_MAX = 64, 1 << 17
 
 
 class Kind(enum.IntEnum):
@@ -40,6 +55,7 @@ class Kind(enum.IntEnum):
     COMMAND = 1
     OPEN = 2
     COMPARE = 3
+    COMMANDS = 4
 
 
 Item = tuple[int, int, Buffer]
@@ -52,16 +68,78 @@ _KINDS = frozenset(map(int, Kind))
 
 def pack_entry(item: Item, time_ms: int, session: int, lowest: int) -> bytes:
     """The body of the entry that carries `item`."""
-    return pack_entries([item], time_ms, session, lowest)[0]
+    return _pack_one(item, time_ms, session, lowest)
 
 
-def pack_entries(items: Iterable[Item], time_ms: int, session: int, lowest: int) -> list[bytes]:
-    """The bodies of the entries that carry `items`, of one session."""
-    pack = _HEAD.pack
-    return [
-        pack(_MAGIC, _VERSION, kind, 0, time_ms, session, sequence, lowest) + data
-        for kind, sequence, data in items
-    ]
+def pack_entries(
+    items: Iterable[Item], time_ms: int, session: int, lowest: int, together_max: int = 0
+) -> list[bytes]:
+    """The bodies of the entries that carry `items`, of one session.
+
+    `together_max`: bytes that the body of an entry of several commands may have; 0: each command
+    has an entry of its own.
+    """
+    if not together_max:
+        return [_pack_one(item, time_ms, session, lowest) for item in items]
+    bodies: list[bytes] = []
+    given = list(items)
+    for begin in range(0, len(given), COMMANDS_MAX):
+        for some in _groups(given[begin : begin + COMMANDS_MAX], together_max):
+            if len(some) == 1:
+                bodies.append(_pack_one(some[0], time_ms, session, lowest))
+                continue
+            datas = [data for _, _, data in some]
+            sizes = struct.pack(f">{len(some) + 1}I", len(some), *map(len, datas))
+            kind, sequence = Kind.COMMANDS, some[0][1]
+            head = _HEAD.pack(_MAGIC, _VERSION, kind, 0, time_ms, session, sequence, lowest)
+            bodies.append(b"".join((head, sizes, *datas)))
+    return bodies
+
+
+def _pack_one(item: Item, time_ms: int, session: int, lowest: int) -> bytes:
+    kind, sequence, data = item
+    return _HEAD.pack(_MAGIC, _VERSION, kind, 0, time_ms, session, sequence, lowest) + data
+
+
+def _groups(items: Sequence[Item], size_max: int) -> Sequence[Sequence[Item]]:
+    """Items in order, those together that may share an entry: a few, at most `COMMANDS_MAX`."""
+    kinds, sequences, datas = zip(*items, strict=True)
+    first, count = sequences[0], len(items)
+    size = HEAD_SIZE + _COUNT.size * (count + 1) + sum(map(len, datas))
+    if (
+        size <= size_max
+        and kinds.count(_COMMAND_KIND) == count
+        and sequences == tuple(range(first, first + count))
+    ):  # nearly always
+        return [items]
+    groups: list[list[Item]] = [[items[0]]]
+    size = HEAD_SIZE + 2 * _COUNT.size + len(datas[0])
+    for before, item in pairwise(items):
+        size += _COUNT.size + len(item[2])
+        is_next = item[1] == before[1] + 1 and item[0] == before[0] == _COMMAND_KIND
+        if is_next and size <= size_max:
+            groups[-1].append(item)
+        else:
+            groups.append([item])
+            size = HEAD_SIZE + 2 * _COUNT.size + len(item[2])
+    return groups
+
+
+_COMMAND_KIND = int(Kind.COMMAND)
+
+
+def commands_of(body: Buffer) -> list[bytes]:
+    """The commands of an entry of several, in order. Raises ValueError for bytes that hold none."""
+    try:
+        (count,) = _COUNT.unpack_from(body, HEAD_SIZE)
+        begin = HEAD_SIZE + _COUNT.size * (count + 1)
+        sizes = struct.unpack_from(f">{count}I", body, HEAD_SIZE + _COUNT.size)
+    except struct.error as error:
+        raise ValueError(f"the sizes of its commands are cut off ({error})") from error
+    data = bytes(memoryview(body)[begin:])
+    if not count or sum(sizes) != len(data):
+        raise ValueError(f"its {count} commands have {sum(sizes)} bytes, and {len(data)} are there")
+    return [data[end - size : end] for size, end in zip(sizes, accumulate(sizes), strict=True)]
 
 
 Row = tuple[int, int, Buffer]

@@ -15,12 +15,13 @@ from typing import Any
 from dledger.core.types import NodeId
 from dledger.errors import DledgerError, NodeFailed
 from dledger.machine.applier import Applier, Results, Told
-from dledger.machine.entries import HEAD_SIZE, Item, Kind, pack_entries
+from dledger.machine.entries import COMMANDS_BYTES_MAX, HEAD_SIZE, Item, Kind, pack_entries
 from dledger.machine.refusals import reason_of
 from dledger.runtime.replicated_log import ReplicatedLog
 from dledger.wire.forwards import Forward, ForwardReason, ForwardReply, pack_reply
 
-_KINDS = frozenset(map(int, Kind))
+#: Of items: those that share an entry come one by one.
+_KINDS = frozenset(map(int, Kind)) - {int(Kind.COMMANDS)}
 _NONE: frozenset[int] = frozenset()
 
 
@@ -32,9 +33,13 @@ class Leading:
         log: ReplicatedLog,
         applier: Applier[Any, Any],
         refusal: Callable[[], DledgerError | None] = lambda: None,
+        all_read_together: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`refusal`: why no command is taken now; None: they are."""
+        """`refusal`: why no command is taken now; None: they are. `all_read_together`: can every
+        member read an entry of several commands?
+        """
         self._log, self._applier, self._refusal = log, applier, refusal
+        self._all_read_together = all_read_together
         #: Session → sequences proposed in this leadership, and not known to be refused.
         self._pending: dict[int, set[int]] = {}
 
@@ -82,7 +87,8 @@ class Leading:
         if sequences:
             self._pending.setdefault(session, set()).update(sequences)
         try:
-            future = self._log.append_at_once(pack_entries(new, time_ms, session, lowest))
+            bodies = pack_entries(new, time_ms, session, lowest, self._together_max(new))
+            future = self._log.append_at_once(bodies)
         except DledgerError:
             self._over(session, sequences)
             raise
@@ -95,6 +101,12 @@ class Leading:
             done(error)
 
         self._log.owned.when_done(future, ended)
+
+    def _together_max(self, items: Sequence[Item]) -> int:
+        """Bytes of an entry of several commands; 0: none may be written."""
+        if len(items) > 1 and self._all_read_together():
+            return min(COMMANDS_BYTES_MAX, self._log.entry_size_max)
+        return 0
 
     def _new(self, session: int, items: Sequence[Item]) -> Sequence[Item]:
         """The items that were neither proposed in this leadership nor applied."""

@@ -38,7 +38,7 @@ from dledger.machine.agreement import Agreement
 from dledger.machine.applier import Applier, Results, Told
 from dledger.machine.applying import Applying
 from dledger.machine.changes import Changes
-from dledger.machine.entries import HEAD_SIZE, Kind
+from dledger.machine.entries import HEAD_SIZE, LEVEL, Kind
 from dledger.machine.keeping import Kept, kept_by
 from dledger.machine.leading import Leading
 from dledger.machine.proposer import Proposer
@@ -117,7 +117,9 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         agreement = Agreement(node, machine.compare_every, self._compare)
         self._applier = Applier(machine, agreement, self._told, self._results, self._voters)
         self._applying = Applying(self.log, self._applier, self.settings)
-        self._leading = Leading(self.log, self._applier, self._applying.refusal)
+        self._leading = Leading(
+            self.log, self._applier, self._applying.refusal, self._all_read_together
+        )
         self._new_number = numbers_from(draw_first_id())
         self._proposer = Proposer(
             node, 0, self._applier, _Ports(self), self.settings.resend_seconds, LATE_MAX
@@ -286,6 +288,7 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
 
     def _extend(self, parts: Parts) -> Parts:
         self._proposer.incarnation = parts.member.incarnation
+        parts = replace(parts, member=parts.member._replace(level=LEVEL))
         parts = replace(self._more(parts), forwarded=self._forwarded)
         if not has_snapshots(self.machine):
             return parts
@@ -348,6 +351,12 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         with contextlib.suppress(QueueFull):  # then the next window is compared
             self._proposer.propose(Kind.COMPARE, results, _ignore, ends_at)
             self._sending.soon()
+
+    def _all_read_together(self) -> bool:
+        """Can every member read an entry of several commands? All must, once the log has one."""
+        if self._applier.shares_entries:
+            return True
+        return all(level >= LEVEL for level in self.log.driver.roster.levels().values())
 
     def _voters(self) -> tuple[NodeId, ...]:
         return self.log.driver.members.voters

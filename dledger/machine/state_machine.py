@@ -82,7 +82,8 @@ class Entry(Generic[C]):
     """One committed command.
 
     Attributes:
-        index: its place in the log; grows, and is the same on every node.
+        index: its number: grows with each command, and is the same on every node. It is its place
+            in the log, or more, where commands that were proposed together share a place.
         term: term of the leader that appended it.
         time_ms: the log's time, milliseconds since 1970: the leader's wall clock as the group
             agrees with it, never less than that of the entry before.

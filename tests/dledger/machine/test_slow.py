@@ -20,7 +20,7 @@ from dledger import (
     ReplicatedStateMachine,
     SlowApply,
 )
-from dledger.machine import applying, proposer
+from dledger.machine import applying, entries, proposer
 from dledger.runtime.metrics import metrics_of
 from tests.waiting import eventually, limit, within
 
@@ -100,6 +100,7 @@ async def behind(
     """One entry is applied in a turn of the loop, and most of 2,000 commands are committed."""
     monkeypatch.setattr(applying, "TURN_SECONDS", 1e-9)
     monkeypatch.setattr(applying, "PIECE_FIRST", 1)
+    monkeypatch.setattr(entries, "COMMANDS_MAX", 1)
     await group.stop("n0")
     group.settings = settings
     await group.start("n0")
