@@ -9,50 +9,26 @@ Requests without it (stock tools) change the row as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
+from cluster.broker.kernel.write.rows_in_log import RowsInLog
 from cluster.errors import IllegalOperation
 from cluster.protocol.json_body import ABSENT, row_digest
 
-Done = Callable[[Exception | None], None]
 
-
-class ChangesUnderWay:
-    """Names of topics or groups with a change that is not applied yet. Used on a leader."""
-
-    def __init__(self) -> None:
-        self._names: dict[object, frozenset[str]] = {}
-
-    def leadership_ended(self) -> None:
-        """The next leader begins with all of them applied."""
-        self._names.clear()
-
-    def check(self, name: str, row: Mapping[str, Any] | None, expected: str | None) -> None:
-        """Raises IllegalOperation unless `row`, as it is applied here, is the expected one."""
-        if expected is None:
-            return
-        if any(name in names for names in self._names.values()):
-            raise IllegalOperation(
-                f"{name} is being changed just now; read its settings again, then repeat the change"
-            )
-        if expected != (ABSENT if row is None else row_digest(row)):
-            raise IllegalOperation(
-                f"{name} was changed by another administrator since its settings were read; read "
-                "them again, then repeat the change"
-            )
-
-    def write(self, names: Sequence[str], write: Callable[[Done], None], done: Done) -> None:
-        """`write(ended)` proposes a change of these rows, or raises."""
-        token = object()
-
-        def ended(error: Exception | None) -> None:
-            self._names.pop(token, None)
-            done(error)
-
-        self._names[token] = frozenset(names)
-        try:
-            write(ended)
-        except BaseException:
-            self._names.pop(token, None)
-            raise
+def check_expected(
+    in_log: RowsInLog, name: str, row: Mapping[str, Any] | None, expected: str | None
+) -> None:
+    """Raises IllegalOperation unless `row`, as it is applied here, is the expected one."""
+    if expected is None:
+        return
+    if in_log.is_changing(name):
+        raise IllegalOperation(
+            f"{name} is being changed just now; read its settings again, then repeat the change"
+        )
+    if expected != (ABSENT if row is None else row_digest(row)):
+        raise IllegalOperation(
+            f"{name} was changed by another administrator since its settings were read; read "
+            "them again, then repeat the change"
+        )

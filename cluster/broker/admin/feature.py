@@ -17,7 +17,6 @@ from cluster.broker.admin import (
     waiting_requests,
 )
 from cluster.broker.admin.certificates_used import CertificatesUsed
-from cluster.broker.admin.expected_rows import ChangesUnderWay
 from cluster.broker.admin.exports import Exports
 from cluster.broker.admin.figures import runtime
 from cluster.broker.admin.groups import moving, progress, settings
@@ -108,7 +107,6 @@ class Admin:
             daily_totals=DailyTotals(statistics, config.broker_name),
             derived=derived,
             disk=disk,
-            groups_under_way=_changes_under_way(leadership_parts),
             leader_address=leader_address,
             leadership=leadership,
             leads=lead_file.history,
@@ -124,7 +122,6 @@ class Admin:
             state=state,
             statistics=statistics,
             to_error=to_error,
-            topics_under_way=_changes_under_way(leadership_parts),
             writer=writer,
         )
         files, beginning = environment.files, environment.beginning
@@ -158,7 +155,3 @@ def _leaders_seen(environment: BrokerEnvironment, leadership: Leadership) -> Lea
         lambda: told(leadership.role, leadership.term, leadership.leader, now_ms())
     )
     return file
-
-
-def _changes_under_way(parts: LeadershipParts) -> ChangesUnderWay:
-    return parts.add(ChangesUnderWay(), ChangesUnderWay.leadership_ended)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cluster.broker.admin.certificates_used import CertificatesUsed
-from cluster.broker.admin.expected_rows import ChangesUnderWay
 from cluster.broker.config import BrokerConfig
 from cluster.broker.kernel.apply.derived import DerivedStore
 from cluster.broker.kernel.events.leadership import Leadership
@@ -39,7 +38,6 @@ class AdminPorts:
     live: LiveSettings
     derived: DerivedStore
     disk: DiskSpace
-    groups_under_way: ChangesUnderWay
     leader_address: Callable[[], str | None]
     leadership: Leadership
     leads: LeadHistory
@@ -55,6 +53,5 @@ class AdminPorts:
     started_ms: int
     state: AppliedState
     statistics: Statistics
-    topics_under_way: ChangesUnderWay
     to_error: Callable[[Exception], ClusterError]
     writer: StateWriter

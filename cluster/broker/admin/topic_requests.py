@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from cluster.broker.admin.expected_rows import check_expected
 from cluster.broker.admin.ports import AdminPorts
 from cluster.broker.kernel.net.request_bodies import existing_topic, json_object, json_rows
 from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
@@ -62,26 +63,21 @@ def create_topic(ports: AdminPorts, call: Call, request: CreateTopicRequest) -> 
     if request.intent == ALTER_ONLY:
         existing_topic(ports.state.topics, config.name)
     old = ports.state.topics.get(config.name)
-    ports.topics_under_way.check(
-        config.name, None if old is None else old.to_json(), request.expected
-    )
+    row = None if old is None else old.to_json()
+    check_expected(ports.writer.topics_in_log, config.name, row, request.expected)
     if ports.writer.waits_for(config.name, lambda error: _judge_again(call, error)):
         return
     if _is_creation(old, config, request):
         change = TopicsChanged(create=(config,))
     else:
         change = TopicsChanged(put=(config,), gone=_gone_of(ports, [config]))
-    _write(ports, call, [config.name], change)
+    ports.writer.write(change, call.done)
 
 
 def _judge_again(call: Call, error: Exception | None) -> None:
     """Serve the request from its beginning: the log has no part of it, and no audit entry."""
     serve = call.router.request_again if error is None else call.router.ask_again
     serve(call.client, call.frame)
-
-
-def _write(ports: AdminPorts, call: Call, names: list[str], change: TopicsChanged) -> None:
-    ports.topics_under_way.write(names, lambda ended: ports.writer.write(change, ended), call.done)
 
 
 def _read_rows(frame: Frame) -> list[TopicConfig]:
@@ -100,7 +96,7 @@ def create_topics(ports: AdminPorts, call: Call, rows: list[TopicConfig]) -> Non
         _check(config)
     if rows:
         change = TopicsChanged(put=tuple(rows), gone=_gone_of(ports, rows))
-        _write(ports, call, [row.name for row in rows], change)
+        ports.writer.write(change, call.done)
     else:
         call.answer()
 
@@ -203,8 +199,7 @@ def delete_topic(ports: AdminPorts, call: Call, request: TopicRequest) -> None:
     groups.update(name for name, _ in state.offsets.groups())
     names = {row.name for row in state.topics}
     retries = retry_topics_of(request.topic, groups, names) if exists else []
-    gone = [request.topic, *retries]
-    _write(ports, call, gone, TopicsChanged(delete=tuple(gone)))
+    ports.writer.write(TopicsChanged(delete=(request.topic, *retries)), call.done)
 
 
 def topic_config(ports: AdminPorts, call: Call, request: TopicRequest) -> None:

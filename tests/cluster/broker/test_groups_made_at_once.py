@@ -10,7 +10,7 @@ import pytest
 from cluster.broker.kernel.write.state_writer import ensure_group
 from cluster.core.subscription_groups import new_group
 from cluster.protocol.codes import RequestCode as Code
-from cluster.protocol.json_body import dump
+from cluster.protocol.json_body import ABSENT, dump
 
 from .access_world import Ask
 from .conftest import MakeBrokers
@@ -32,6 +32,7 @@ async def test_the_settings_of_the_administrator_stay(
         leader = await brokers.leader()
         ports, client = leader.parts.admin_ports, await brokers.client(leader)
         told: list[Any] = []
+        in_log = ports.writer.groups_in_log
 
         def member_comes() -> None:
             ensure_group(ports.state, ports.writer, "billing", told.append)
@@ -42,7 +43,8 @@ async def test_the_settings_of_the_administrator_stay(
                 member_comes()
             code = Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
             made = asyncio.ensure_future(asked(client, code, Ask(body=dump(bean))))
-            await until(lambda: ports.groups_under_way._names, "the administrator's is proposed")
+            count = 1 if admin_is_first else 2
+            await until(lambda: len(in_log) == count, "the administrator's is proposed")
             if admin_is_first:
                 member_comes()
         assert (await made).code == 0
@@ -52,4 +54,21 @@ async def test_the_settings_of_the_administrator_stay(
         assert ports.state.topics.get("%RETRY%billing") is not None
         assert not ports.writer._groups_creating
         assert ports.writer.waiting == 0
+        client.close()
+
+
+async def test_a_group_that_is_being_made_is_not_absent(make_brokers: MakeBrokers) -> None:
+    """An administrator has read that it is not there, and its first member comes before them."""
+    async with make_brokers(3) as brokers:
+        leader = await brokers.leader()
+        ports, client = leader.parts.admin_ports, await brokers.client(leader)
+        told: list[Any] = []
+        with nothing_is_appended(leader):
+            ensure_group(ports.state, ports.writer, "billing", told.append)
+            bean = {**new_group("billing"), "retryMaxTimes": 3}
+            ask = Ask({"expected": ABSENT}, dump(bean))
+            answer = await asked(client, Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, ask)
+            assert "billing is being changed just now" in str(answer.remark)
+        await until(lambda: told, "the member's group is there")
+        assert await retries_of(brokers, "billing") == 16
         client.close()

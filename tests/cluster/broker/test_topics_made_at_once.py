@@ -31,11 +31,11 @@ def row_of(leader: BrokerNode) -> tuple[int, int, int] | None:
 
 
 def waiting(leader: BrokerNode) -> int:
-    return leader.parts.writer._topics.waiting
+    return leader.parts.writer.topics_in_log.waiting
 
 
 def changes(leader: BrokerNode) -> int:
-    return len(leader.parts.writer._topics._changes)
+    return len(leader.parts.writer.topics_in_log)
 
 
 async def test_it_meets_the_creation_by_a_first_send(make_brokers: MakeBrokers) -> None:

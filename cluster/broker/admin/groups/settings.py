@@ -5,9 +5,10 @@ A group's bean is kept whole; what a request leaves out keeps RocketMQ's default
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from cluster.broker.admin.expected_rows import check_expected
 from cluster.broker.admin.ports import AdminPorts
 from cluster.broker.kernel.net.request_bodies import (
     existing_topic,
@@ -96,7 +97,7 @@ def put_groups(ports: AdminPorts, call: Call, request: PutGroups) -> None:
         return
     state, writer = ports.state, ports.writer
     names = [str(bean["groupName"]) for bean in beans]
-    ports.groups_under_way.check(names[0], state.groups.get(names[0]), request.expected)
+    check_expected(writer.groups_in_log, names[0], state.groups.get(names[0]), request.expected)
     missing = tuple(
         TopicConfig(RETRY_PREFIX + bean["groupName"], count, count)
         for bean in beans
@@ -107,11 +108,7 @@ def put_groups(ports: AdminPorts, call: Call, request: PutGroups) -> None:
         writer.write(TopicsChanged(create=missing), _told_by_the_group)
     change = GroupsChanged(put=tuple(beans))
     new = [name for name in names if state.groups.get(name) is None]
-
-    def write(ended: Callable[[Exception | None], None]) -> None:
-        writer.creating_groups(new, lambda one: writer.write(change, one), ended)
-
-    ports.groups_under_way.write(names, write, call.done)
+    writer.creating_groups(new, lambda one: writer.write(change, one), call.done)
 
 
 def _told_by_the_group(error: Exception | None) -> None:
@@ -154,9 +151,7 @@ def delete_group(ports: AdminPorts, call: Call, request: DeleteGroupRequest) -> 
     change = GroupsChanged(delete=(name,), clean_offset=request.clean_offset)
 
     def write() -> None:
-        ports.groups_under_way.write(
-            [name], lambda ended: ports.writer.write(change, ended), call.done
-        )
+        ports.writer.write(change, call.done)
 
     if not request.clean_offset:
         write()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from cluster.broker.kernel.write.appender import Appender
 from cluster.broker.kernel.write.own_records import Done, OwnRecords, WhenDispatched
+from cluster.broker.kernel.write.rows_in_log import RowsInLog
 from cluster.core.apply import AppliedState
 from cluster.core.internal_topics import (
     GroupsChanged,
@@ -26,7 +27,7 @@ from cluster.core.subscription_groups import new_group
 from cluster.core.topics import RETRY_PREFIX, TopicConfig
 from cluster.errors import InvalidRequest, QueueFull
 from commitlog.records.message_fast import encode_record, topic_field
-from dledger.errors import NotLeader, OutcomeUnknown
+from dledger.errors import OutcomeUnknown
 
 WAITING_MAX = 10_000  # requests that wait for a topic to be created
 
@@ -61,50 +62,6 @@ class InFront:
         return [] if record is None else [record]
 
 
-class TopicsInLog:
-    """Topics with changes that are logged and not applied yet, and requests that wait for these.
-
-    A request that is judged by the table alone does not see such changes: a creation would be
-    dropped where another one stands in front of it, and answered as done.
-    """
-
-    def __init__(self) -> None:
-        self._changes: dict[object, frozenset[str]] = {}
-        self._waiting: dict[str, list[Done]] = {}
-
-    def is_changing(self, topic: str) -> bool:
-        """Is a change of the topic logged and not applied?"""
-        return any(topic in names for names in self._changes.values())
-
-    def when_settled(self, topic: str, then: Done) -> None:
-        """Call `then` when no change of the topic is on its way; with its error if one failed."""
-        self._waiting.setdefault(topic, []).append(then)
-
-    @property
-    def waiting(self) -> int:
-        """How many requests wait."""
-        return sum(map(len, self._waiting.values()))
-
-    def logged(self, change: object, topics: frozenset[str]) -> None:
-        """A change of these topics is on its way."""
-        self._changes[change] = topics
-
-    def ended(self, change: object, error: Exception | None) -> None:
-        """A change is applied, or failed; one of an earlier leadership changes no wait."""
-        for topic in self._changes.pop(change, ()):
-            if topic in self._waiting and not self.is_changing(topic):
-                for then in self._waiting.pop(topic):
-                    then(error)
-
-    def leadership_ended(self) -> None:
-        """Tell all requests that wait to ask the next leader: their changes are in no log."""
-        self._changes.clear()
-        waiting, self._waiting = self._waiting, {}
-        for all_then in waiting.values():
-            for then in all_then:
-                then(NotLeader(None))
-
-
 class StateWriter:
     """Used on a leader that is ready."""
 
@@ -120,7 +77,7 @@ class StateWriter:
         self._when_dispatched = when_dispatched
         self._creating: dict[str, _Creation] = {}
         self._groups_creating: dict[str, _Creation] = {}
-        self._topics = TopicsInLog()
+        self.topics_in_log, self.groups_in_log = RowsInLog(), RowsInLog()
         self.waiting = 0
         self.in_front = InFront()
 
@@ -132,18 +89,32 @@ class StateWriter:
         Raises QueueFull, and InvalidRequest for one that a replica could not apply.
         """
         records = [self._record(one) for one in (*before, change)]
-        topics = frozenset[str]().union(*map(_topics_of, (*before, change)))
-        if not topics:
+        token, tables = object(), self._tables_of((*before, change))
+        if not tables:
             self.write_records([*self.in_front.take(), *records], done)
             return
-        token = object()
 
         def ended(error: Exception | None) -> None:
             done(error)
-            self._topics.ended(token, error)
+            for rows, _ in tables:
+                rows.ended(token, error)
 
         self.write_records([*self.in_front.take(), *records], ended)
-        self._topics.logged(token, topics)
+        for rows, names in tables:
+            rows.logged(token, names)
+
+    def _tables_of(self, changes: Sequence[StateChange]) -> list[tuple[RowsInLog, frozenset[str]]]:
+        """Rows of topics and groups that these make, change or remove."""
+        topics, groups = set[str](), set[str]()
+        for change in changes:
+            if isinstance(change, TopicsChanged):
+                topics.update(row.name for row in (*change.put, *change.create))
+                topics.update(change.delete)
+            elif isinstance(change, GroupsChanged):
+                groups.update(str(bean["groupName"]) for bean in change.put)
+                groups.update(change.delete)
+        found = ((self.topics_in_log, topics), (self.groups_in_log, groups))
+        return [(rows, frozenset(names)) for rows, names in found if names]
 
     def write_records(self, records: Sequence[StateRecord], done: Done) -> None:
         """Log records that are right for sure; `done` is told as by `write`. Raises QueueFull."""
@@ -201,11 +172,11 @@ class StateWriter:
         `then(None)` is for judging a request again by the table; an error: ask the next leader.
         Raises QueueFull.
         """
-        if not self._topics.is_changing(topic):
+        if not self.topics_in_log.is_changing(topic):
             return False
-        if self._topics.waiting >= WAITING_MAX:
+        if self.topics_in_log.waiting >= WAITING_MAX:
             raise QueueFull("too many requests wait for changes of topics; pause, then retry")
-        self._topics.when_settled(topic, self._appender.bound(then))
+        self.topics_in_log.when_settled(topic, self._appender.bound(then))
         return True
 
     def is_creating(self, topic: str) -> bool:
@@ -256,7 +227,8 @@ class StateWriter:
         for table in (self._creating, self._groups_creating):
             for creation in list(table.values()):
                 creation.ended(unknown)
-        self._topics.leadership_ended()
+        self.topics_in_log.leadership_ended()
+        self.groups_in_log.leadership_ended()
 
     def _create(
         self, table: dict[str, _Creation], name: str, write: Callable[[Done], None], done: Done
@@ -304,13 +276,6 @@ class _Creation:
         self._writer.waiting -= len(waiting)
         for done in waiting:
             done(error)
-
-
-def _topics_of(change: StateChange) -> frozenset[str]:
-    """Topics that a change makes, changes or removes."""
-    if not isinstance(change, TopicsChanged):
-        return frozenset()
-    return frozenset((*(row.name for row in (*change.put, *change.create)), *change.delete))
 
 
 def _ignore(error: Exception | None) -> None:
