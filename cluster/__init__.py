@@ -166,6 +166,11 @@ def __getattr__(name: str) -> object:
     import importlib
 
     where = "cluster.client" if name in _CLIENT else _OTHERS.get(name, "cluster.errors")
-    module = importlib.import_module(where)
+    try:
+        module = importlib.import_module(where)
+    except ModuleNotFoundError as error:
+        from cluster.extras import missing_extra
+
+        raise missing_extra(error) from None
     value = globals()[name] = getattr(module, name)
     return value

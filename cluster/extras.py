@@ -1,7 +1,7 @@
-"""Which extra of the distribution brings which third-party module, and the error that says so.
+"""Which extra of dledger brings which module, and the error that says so.
 
-`pip install dledger` brings the log and the store, which need the standard library only. The rest
-of what the wheel holds needs more, and says so when that is missing:
+`pip install dledger` brings the log and the store, which need the standard library only. Each extra
+brings distributions of ours, and what they need; what is missing is named where it is asked for:
 
     dledger[client]   cluster.client; dledger produce, consume, topic, group, message, leader
     dledger[server]   brokers, name servers, every other command
@@ -16,6 +16,7 @@ of what the wheel holds needs more, and says so when that is missing:
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
 
 from commitlog.advice import with_advice
 
@@ -41,6 +42,24 @@ EXTRA_OF: Mapping[str, str] = {
     "yaml": "server",
 }
 
+#: Parts of this package that dledger-server brings; dledger-client brings the others.
+SERVER_PARTS = frozenset(
+    {
+        "backup",
+        "bench",
+        "broker",
+        "console",
+        "health",
+        "limits",
+        "local",
+        "metrics",
+        "move",
+        "nameserver",
+        "reference",
+        "security",
+        "settings",
+    }
+)
 
 #: Commands of distributions of our own that an extra brings → that extra.
 COMMANDS_OF_EXTRAS: Mapping[str, str] = {
@@ -58,7 +77,12 @@ class MissingExtra(ModuleNotFoundError):
 
     def __init__(self, module: str, extra: str) -> None:
         what = f"{module} is not installed, and dledger was installed without the extra {extra}"
-        super().__init__(with_advice(what, f"pip install 'dledger[{extra}]'"), name=module)
+        attempt = f"pip install 'dledger[{extra}]'"
+        ours = f"dledger-{extra}"
+        if module.startswith(f"{__package__}.") and _is_installed(ours):
+            what = f"{module} is missing, although {ours} is installed"
+            attempt = f"pip install --force-reinstall --no-deps {ours}=={version(ours)}"
+        super().__init__(with_advice(what, attempt), name=module)
         self.extra = extra
 
 
@@ -70,9 +94,23 @@ def missing_command(name: str) -> MissingExtra | None:
 
 def missing_extra(error: ImportError) -> ImportError:
     """The error to raise instead of an import's: MissingExtra when an extra brings the module,
-    `error` itself for any other module."""
+    a part of this package or another one; `error` itself for any other module."""
     if isinstance(error, MissingExtra) or not isinstance(error, ModuleNotFoundError):
         return error
-    module = (error.name or "").partition(".")[0]
+    module, _, below = (error.name or "").partition(".")
+    if module == __package__:
+        return MissingExtra(f"{module}.{below}", _extra_of_part(below.partition(".")[0]))
     extra = EXTRA_OF.get(module)
     return error if extra is None else MissingExtra(module, extra)
+
+
+def _extra_of_part(part: str) -> str:
+    return "server" if part in SERVER_PARTS else "client"
+
+
+def _is_installed(distribution: str) -> bool:
+    try:
+        version(distribution)
+    except PackageNotFoundError:
+        return False
+    return True

@@ -22,7 +22,8 @@ HOME = ROOT / ".tools" / "spark"
 PYTHON = HOME / "venv" / "bin" / "python"
 STAMP = HOME / "stamp"
 JAVA = "openjdk-17-jre-headless"  # the oldest that Spark 4 takes
-OURS = ("commitlog", "chaos", "pipeline")  # distributions beside dledger itself
+#: Folders of the distributions beside dledger itself.
+OURS = ("commitlog", "cluster/client", "cluster/broker", "chaos", "pipeline")
 MADE_FROM = ("pyproject.toml", *(f"{name}/pyproject.toml" for name in OURS), "uv.lock")
 
 

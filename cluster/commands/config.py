@@ -62,7 +62,7 @@ def check_accounts(file: str | None) -> None:
 
 def said_of_files(node: NodeSettings) -> list[str]:
     """A sentence for each file of secrets that the settings name and others may read."""
-    from cluster.local.private_files import open_to_others
+    from cluster.home import open_to_others
 
     named = (node.broker.acl_file, node.broker.tls_key, node.admin.account_file)
     return [open_to_others(Path(file)) for file in named if file and Path(file).exists()]
@@ -70,7 +70,7 @@ def said_of_files(node: NodeSettings) -> list[str]:
 
 def said_of_secrets(file: Path, settings: Settings) -> str:
     """A sentence when the file itself holds a secret and others may read it, "" when not."""
-    from cluster.local.private_files import open_to_others
+    from cluster.home import open_to_others
 
     held = any(
         is_secret(key) and given.value is not None and given.origin == f"file {file}"

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster.commands.errors import NOT_THERE, USAGE, CommandError
-from cluster.home import home_folder
-from cluster.local.private_files import write_private
+from cluster.home import home_folder, write_private
 
 VERSION = 1
 NAME_LENGTH_MAX = 60

@@ -34,7 +34,9 @@ NOT_ON_A_DISK = frozenset({"tmpfs", "ramfs"})
 OVER_A_NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "fuse.sshfs"})
 QUICKER = {"uvloop": "the event loop", "numpy": "large batches", "zlib_ng": "checksums"}
 """Modules of the extra [fast] → what is slower without them."""
-DISTRIBUTIONS = frozenset({"dledger", "dledger-commitlog", "dledger-chaos", "dledger-pipeline"})
+DISTRIBUTIONS = frozenset({"dledger"}) | {
+    f"dledger-{part}" for part in ("commitlog", "client", "server", "chaos", "pipeline")
+}
 PACKAGES = ("chaos", "cluster", "commitlog", "dledger", "pipeline")
 """Top-level names of ours; what is installed last overwrites files of the same name."""
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cluster.local.private_files import write_private
+from cluster.home import write_private
 from cluster.local.profile import NAMESERVER, Member, Profile
 from cluster.settings.settings import Settings
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cluster.broker.node import BrokerNode
+from cluster.home import write_private
 from cluster.local.node_files import SHARED_SECRETS, check_sections, fresh_secrets, settings_text
 from cluster.local.plan import ADMIN_PORT, CLIENT_PORT, PEER_PORT, RELAY_STEP, RELAYS_FROM
-from cluster.local.private_files import write_private
 from cluster.settings.node import SECTIONS, NodeSettings, build_node, read_node
 from cluster.settings.settings import SettingsError
 from commitlog.files.system import OS_FILES

@@ -9,8 +9,8 @@ import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
+from cluster.home import write_private
 from cluster.local.nameserver_files import SECTION as NAMESERVER_SECTION
-from cluster.local.private_files import write_private
 from cluster.local.profile import Member, Profile
 from cluster.settings.node import SECTIONS, NodeSettings, build_node
 from cluster.settings.settings import Settings

@@ -16,8 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cluster.home import home_folder
-from cluster.local.private_files import write_private
+from cluster.home import home_folder, write_private
 from commitlog.advice import Advised
 
 VERSION = 1

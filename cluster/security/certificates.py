@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from cluster.local.private_files import write_private
+from cluster.home import write_private
 from commitlog.advice import Advised
 
 AUTHORITY, CLIENTS, CALLERS = "authority", "clients", "callers"

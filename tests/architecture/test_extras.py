@@ -12,7 +12,7 @@ from importlib.metadata import packages_distributions
 
 import pytest
 
-from cluster.extras import COMMANDS_OF_EXTRAS, EXTRA_OF, MissingExtra, missing_extra
+from cluster.extras import COMMANDS_OF_EXTRAS, EXTRA_OF, SERVER_PARTS, MissingExtra, missing_extra
 from tests.waiting import limit
 
 from .source_tree import ROOT, sources
@@ -23,6 +23,8 @@ EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 MODULE_OF = {
     "pyyaml": "yaml",
     "dledger-chaos": "chaos",
+    "dledger-client": "cluster",
+    "dledger-server": "cluster",
     "dledger-pipeline": "pipeline",
     "opentelemetry-sdk": "opentelemetry",
     "opentelemetry-exporter-otlp-proto-http": "opentelemetry",
@@ -32,7 +34,7 @@ BLOCKED = """
 import sys
 class Blocker:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {blocked!r}:
+        if any(name == one or name.startswith(one + ".") for one in {blocked!r}):
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Blocker())
 {code}
@@ -92,7 +94,7 @@ def test_the_extra_that_an_error_names_brings_the_module(module: str) -> None:
 
 @pytest.mark.parametrize("extra", sorted(set(EXTRAS) - {"fast"}))
 def test_a_module_that_an_extra_brings_is_known(extra: str) -> None:
-    assert _modules(extra) - {"uvloop", "zlib_ng"} <= set(EXTRA_OF)
+    assert _modules(extra) - {"cluster", "uvloop", "zlib_ng"} <= set(EXTRA_OF)
 
 
 def test_an_embedder_gets_the_quick_json_of_machines_without_the_client() -> None:
@@ -135,6 +137,13 @@ def test_a_command_without_its_extra_says_what_to_install(
     assert line.endswith(f"pip install 'dledger[{extra}]'")
 
 
+PARTS_OF_SERVER = {f"cluster.{part}" for part in SERVER_PARTS}
+NOT_INSTALLED = """
+import importlib.metadata
+def version(name):
+    raise importlib.metadata.PackageNotFoundError(name)
+importlib.metadata.version = version
+"""
 NO_PLUG_INS = "import importlib.metadata\nimportlib.metadata.entry_points = lambda **_: ()\n"
 
 
@@ -151,8 +160,27 @@ def test_a_command_of_another_distribution_says_what_to_install(command: str, ex
 @pytest.mark.parametrize("words", ["produce", "consume", "topic", "group", "message", "leader"])
 def test_commands_for_a_running_cluster_need_the_extra_client_only(words: str) -> None:
     blocked = {module for module in EXTRA_OF if EXTRA_OF[module] != "client"}
-    done = _run(COMMAND.format(words=f"{words!r}, '--help'"), blocked)
+    done = _run(COMMAND.format(words=f"{words!r}, '--help'"), blocked | PARTS_OF_SERVER)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_part_of_another_distribution_says_what_to_install() -> None:
+    command = COMMAND.format(words="'up', '--help'")
+    done = _run(NOT_INSTALLED + command, PARTS_OF_SERVER)
+    assert done.returncode == 2
+    assert "is not installed, and dledger was installed without the extra server" in done.stderr
+    assert done.stderr.endswith("pip install 'dledger[server]'\n")
+    done = _run(NOT_INSTALLED + "from cluster import SendTimeout", {"cluster.errors"})
+    assert done.stderr.endswith("pip install 'dledger[client]'\n")
+
+
+def test_a_part_that_an_install_lost_says_how_to_get_it_back() -> None:
+    """As where a former dledger, which had these files, was uninstalled afterwards."""
+    done = _run(COMMAND.format(words="'up', '--help'"), PARTS_OF_SERVER)
+    assert done.returncode == 2
+    assert "is missing, although dledger-server is installed; pip install " in done.stderr
+    version = PROJECT["version"]
+    assert done.stderr.endswith(f"--force-reinstall --no-deps dledger-server=={version}\n")
 
 
 def test_an_import_that_is_no_matter_of_extras_keeps_its_error() -> None:

@@ -5,29 +5,24 @@ from __future__ import annotations
 import importlib
 import re
 import tomllib
+from collections import Counter
 from importlib.metadata import entry_points, packages_distributions
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from cluster.extras import COMMANDS_OF_EXTRAS
+from cluster.extras import COMMANDS_OF_EXTRAS, SERVER_PARTS
 from cluster.health.machine import DISTRIBUTIONS
 
 from .source_tree import PACKAGES, ROOT
+from .wheel_contents import FOLDERS, files_below, files_of, packages_of, project
 
-PARTS = ("commitlog", "chaos", "pipeline")
-"""Folders with a distribution of their own; all else is the distribution dledger."""
-
-
-def project(folder: str) -> dict[str, Any]:
-    text = (ROOT / folder / "pyproject.toml").read_text("utf-8")
-    return dict(tomllib.loads(text)["project"])
+SHIMS = ("pyspark_dledger", "pyspark_dledger_archive", "pyspark_dledger_log")
 
 
 def test_the_distributions_are_of_one_version_and_ask_for_just_that() -> None:
     """They import each other's private modules, so a mixture is not an installation."""
-    projects = [project(folder) for folder in (".", *PARTS)]
+    projects = [project(folder) for folder in FOLDERS]
     assert {one["name"] for one in projects} == DISTRIBUTIONS
     (version,) = {one["version"] for one in projects}
     asked = [
@@ -37,9 +32,30 @@ def test_the_distributions_are_of_one_version_and_ask_for_just_that() -> None:
         for requirement in part
         if re.match(r"dledger(-|=)", requirement)
     ]
-    assert len(asked) == 6
+    assert len(asked) == 9
     assert {requirement.partition("==")[2] for requirement in asked} == {version}
     assert {one["requires-python"] for one in projects} == {projects[0]["requires-python"]}
+
+
+def test_a_distribution_asks_for_the_one_below_it() -> None:
+    """Installers go by that order. The new dledger is installed, and a former one's files are
+    removed, before the distributions are that took files over from it."""
+    asked = [project(folder)["dependencies"] for folder in FOLDERS]
+    bare = [[one.partition("==")[0] for one in each] for each in asked]
+    ours = [[name for name in each if name in DISTRIBUTIONS] for each in bare]
+    names = [project(folder)["name"] for folder in FOLDERS]
+    assert ours == [[], *([name] for name in names[:-1])]
+
+
+def test_each_file_is_in_one_wheel() -> None:
+    """A second one with it would overwrite it, and remove it when it is uninstalled."""
+    held = [name for folder in FOLDERS for name in files_of(folder)]
+    assert [name for name, times in Counter(held).items() if times > 1] == []
+    assert set(held) == files_below((*PACKAGES, *SHIMS))
+
+
+def test_the_extra_that_brings_a_part_of_cluster_is_known() -> None:
+    assert {name.partition("/")[2] for name in packages_of("cluster/broker")} == SERVER_PARTS
 
 
 def test_a_command_of_an_extra_is_known_without_it() -> None:
@@ -75,5 +91,6 @@ def test_pip_installs_the_groups_that_uv_installs() -> None:
     code = "\n".join(line for line in lines if not line.strip().startswith("#"))
     by_pip = re.findall(r"--group (\w+)", code)
     assert sorted(["ours", *by_pip]) == sorted(whole["tool"]["uv"]["default-groups"])
-    by_path = re.findall(r"-e (\w+)", code)
-    assert sorted(by_path) == sorted(whole["tool"]["uv"]["workspace"]["members"]) == sorted(PARTS)
+    by_path = re.findall(r"-e ([\w/]+)", code)
+    members = sorted({*FOLDERS} - {"."})
+    assert sorted(by_path) == sorted(whole["tool"]["uv"]["workspace"]["members"]) == members

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from cluster.home import write_private
 from cluster.local import nameserver_files, plan, profile
 from cluster.local.launcher import LocalCluster
 from cluster.local.node_files import write_node_file
-from cluster.local.private_files import write_private
 from cluster.local.profile import BROKER, NAMESERVER
 from cluster.settings.node import build_node, read_node
 
