@@ -29,11 +29,8 @@ benches: dict[str, Lazy] = {
     "missing-node": Lazy(
         "chaos.bench.missing_node:command", "Throughput while one of three nodes is away."
     ),
-    "join": Lazy("chaos.bench.measured:join", SUMMARIES["join"]),
-    "recovery": Lazy("chaos.bench.measured:recovery", SUMMARIES["recovery"]),
-    "soak": Lazy("chaos.bench.measured:soak", SUMMARIES["soak"]),
-    "topics": Lazy("chaos.bench.measured:topics", SUMMARIES["topics"]),
     "members": Lazy(
         "chaos.bench.members:command", "3, 5 and 3 nodes again under load, with kills."
     ),
+    **{name: Lazy(f"chaos.bench.measured:{name}", text) for name, text in SUMMARIES.items()},
 }

@@ -124,7 +124,10 @@ class SnapshotFolder:
         return self._found(_name(start.position), self.prove(start))
 
     def find_recent(self, start: LogStart) -> StateFile:
-        """As `load_recent`, proven and not held in memory. Raises StoreDamaged."""
+        """The state by `save_recent`, proven and not held in memory.
+
+        Raises StoreDamaged when it is missing, damaged, another.
+        """
         return self._found(_RECENT, self._proved(self._folder / _RECENT, start, None))
 
     def _found(self, name: str, snapshot: Snapshot) -> StateFile:
@@ -144,13 +147,6 @@ class SnapshotFolder:
             return None
         with closing(self._files.open(path, writable=False)) as file:
             return _whole(file.pread(_DATA_AT, 0), file.size)
-
-    def load_recent(self, start: LogStart) -> bytes:
-        """The state by `save_recent`. Raises StoreDamaged when it is missing, damaged, another."""
-        part = self.read_part(_RECENT)
-        if part is None or part.offset or part.snapshot != snapshot_of(start, [part.data]):
-            raise _damaged(self._folder / _RECENT)
-        return part.data
 
     def prove(self, start: LogStart) -> Snapshot:
         """Raises StoreDamaged as `load`. Reads the state once in a process, later its head alone:

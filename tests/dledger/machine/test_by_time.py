@@ -168,7 +168,8 @@ def test_a_crash_leaves_the_state_before_or_the_new_one(keep: float) -> None:
         kept = SnapshotFolder(disk, FOLDER)
         snapshot = kept.recent()
         assert snapshot is not None
-        found.add(kept.load_recent(starts[snapshot.index - 1]))
+        with kept.find_recent(starts[snapshot.index - 1]).open() as state:
+            found.add(state.read())
     assert found == {b"one", b"two"}
 
 
