@@ -19,6 +19,7 @@ DledgerError                        retriable  outcome
 │  └─ ProposalTimedOut              yes        UNKNOWN     `propose_again` applies it once in all
 └─ NodeFailed                       no         NOT_DONE    this replica stopped: disk or damage
    ├─ LogDamaged
+   ├─ LaterVersion                  a later release wrote one of the folder's files
    ├─ HardStateLost                 neither slot is valid although the log is not empty (D2)
    ├─ NotFormatted                  no node was ever formatted here (R6)
    ├─ StateMachineFailed            the user's state machine raised; `index` says at which entry
@@ -217,6 +218,12 @@ class LogDamaged(NodeFailed):
     """Damage at or below the flush mark: this is not the end of the log (D8, R1)."""
 
     advice = "keep every file as it is and rebuild this replica from its peers or a backup"
+
+
+class LaterVersion(NodeFailed):
+    """A later release wrote this file, in a form that this release does not know."""
+
+    advice = "run the release that wrote it, or a later one, on this folder"
 
 
 class HardStateLost(NodeFailed):

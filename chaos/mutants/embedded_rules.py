@@ -7,6 +7,7 @@ from chaos.mutants.patch import one_patch
 
 _CHECKSUMS = "tests/dledger/objects/test_checksums.py::"
 _RESTORED = _CHECKSUMS + "test_a_restored_state_has_it_and_goes_on_with_it"
+_LATER = "tests/cluster/commands/test_later_versions.py::"
 _DICT, _LOCK, _KV, _SUM, _OWN = (
     f"dledger.objects.{name}"
     for name in ("dictionary", "lock", "kv_machine", "state_sum", "replicated")
@@ -88,5 +89,31 @@ EMBEDDED = (
         "ObjectMachine if _checksum_of(type(target)) is None else ComparedMachine",
         "ObjectMachine",
         _CHECKSUMS + "test_a_class_of_ones_own_is_compared_if_it_has_a_checksum",
+    ),
+    Mutant(
+        "a-later-release-is-taken-for-rot",
+        ("D2",),
+        one_patch(
+            "dledger.durable.double_slot",
+            "found.payload is None and is_later(",
+            "False and is_later(",
+        )
+        + one_patch(
+            "dledger.snapshots.snapshot_files", "_VERSION < version < 1 << 8", "_VERSION < 0"
+        ),
+        tests=(
+            _LATER + "test_a_node_does_not_start_on_it_and_says_why",
+            _LATER + "test_a_state_of_a_later_release_is_told_as_that",
+        ),
+    ),
+    Mutant(
+        "a-version-that-rotted-is-taken-for-a-later-release",
+        ("D8",),
+        one_patch(
+            "dledger.snapshots.snapshot_files",
+            "return None if snapshot is not None and _is_right(file, known, snapshot) else version",
+            "return version",
+        ),
+        tests=(_LATER + "test_a_state_of_a_later_release_is_told_as_that",),
     ),
 )

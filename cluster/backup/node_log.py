@@ -60,7 +60,12 @@ class NodeLog:
                 return None
             try:
                 return start, snapshots.load(start)
-            except StoreDamaged:
+            except StoreDamaged as error:
+                if snapshots.later_version(Path(error.path)) is not None:
+                    raise BackupError(
+                        f"a later release wrote {error.path}; back up with the dledger of that "
+                        "release"
+                    ) from error
                 continue  # retention has just moved the beginning, or it is lost
         raise BackupError(
             f"{self.folder} does not have the state before its first entry; take another replica"

@@ -30,7 +30,11 @@ Key = tuple[str, str]  # cluster and group
 
 @dataclass(slots=True)
 class Replica:
-    """One node's folder, and the checksum of each committed entry of its log."""
+    """One node's folder, and the checksum of each committed entry of its log.
+
+    Attributes:
+        reasons: what is damaged; later: what a later release wrote, and this one cannot judge.
+    """
 
     folder: Path
     owner: identity.Identity
@@ -39,6 +43,7 @@ class Replica:
     last: int = -1
     sums: dict[int, int] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
+    later: list[str] = field(default_factory=list)
 
     @property
     def verified_to(self) -> int:
@@ -122,6 +127,7 @@ def _read(folder: Path) -> Replica:
                     found.sums[found.last] = item.header.chain_crc
         flaws = [*reader.findings, *node_findings(OS_FILES, folder, found.last)]
     found.reasons = [flaw.reason for flaw in flaws if flaw.damage]
+    found.later = [f"not judged: {flaw.reason}" for flaw in flaws if flaw.later]
     if found.last < found.committed:
         found.reasons.append(
             f"the log ends after entry {found.last}, but entry {found.committed} was committed"
@@ -132,8 +138,8 @@ def _read(folder: Path) -> Replica:
 def _rows(replicas: Sequence[Replica]) -> Iterator[dict[str, Any]]:
     at, odd = _difference(replicas)
     for replica in replicas:
-        damaged_at, reason = None, "; ".join(replica.reasons)
-        if reason:
+        damaged_at, reason = None, "; ".join([*replica.reasons, *replica.later])
+        if replica.reasons:
             damaged_at = replica.verified_to + 1
         elif any(replica is one for one in odd):
             damaged_at, reason = at, "another entry than the other replicas have"

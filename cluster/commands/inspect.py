@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,7 +17,10 @@ from commitlog.errors import StoreDamaged
 from commitlog.files.system import FileSystem
 from commitlog.inspect import main
 from commitlog.store.reader import Finding
-from dledger.errors import LogDamaged
+from dledger.errors import LaterVersion, LogDamaged
+
+if TYPE_CHECKING:
+    from dledger.snapshots.snapshot_files import SnapshotFolder
 
 
 @click.command(
@@ -52,23 +56,33 @@ def nodes_below(files: FileSystem, folder: Path) -> list[Path]:
 
 def node_findings(files: FileSystem, folder: Path, last_index: int) -> Iterator[Finding]:
     """The faults in a node's small files and in its states, where its log begins and later."""
-    from dledger.durable.small_files import flaws
+    from dledger.durable import small_files
     from dledger.log import log_start
     from dledger.snapshots.snapshot_files import FOLDER, SnapshotFolder
 
-    for flaw in flaws(files, folder, last_index):
-        yield Finding(str(flaw.path), -1, flaw.reason, flaw.damage)
+    for flaw in small_files.flaws(files, folder, last_index):
+        yield Finding(str(flaw.path), -1, *flaw[1:])
+    states = SnapshotFolder(files, folder)
     try:
         start = log_start.read(files, folder)
         if files.is_dir(folder / FOLDER):
-            states = SnapshotFolder(files, folder)
             for path in states.damaged(None if start is None else start.position):
-                yield Finding(
-                    str(path), -1, "this state is damaged; a start takes an older one and the log"
+                yield _of_a_state(
+                    states, path, "this state is damaged; a start takes an older one and the log"
                 )
             if start is not None:
                 states.prove(start)
     except StoreDamaged as error:
-        yield Finding(error.path, error.position, error.reason)
+        yield _of_a_state(states, Path(error.path), error.reason, error.position)
+    except LaterVersion as error:
+        yield Finding(str(folder / log_start.FILE_NAME), -1, str(error), damage=False, later=True)
     except LogDamaged as error:
         yield Finding(str(folder / log_start.FILE_NAME), -1, str(error))
+
+
+def _of_a_state(states: SnapshotFolder, path: Path, reason: str, position: int = -1) -> Finding:
+    version = states.later_version(path)
+    if version is None:
+        return Finding(str(path), position, reason)
+    error = LaterVersion(f"the state is of version {version}, which this release does not know")
+    return Finding(str(path), -1, str(error), damage=False, later=True)

@@ -60,12 +60,15 @@ def _verify_folders(folders: tuple[Path, ...], output: str) -> int:
     rows = compared(folders)
     emit(rows, output, ("group", *VERIFY_COLUMNS))
     wrong = [row for row in rows if row["damaged_at"] is not None]
+    unknown = [row for row in rows if row["reason"] and row["damaged_at"] is None]
     if output == "table":
         said = "all are whole, and the same as far as each knows them to be committed"
         if wrong:
             said = "start the nodes together: they repair themselves from their peers"
+        elif unknown:
+            said = "a later release wrote some of it; verify it with the dledger of that release"
         click.echo(f"\n{said}")
-    return DAMAGED if wrong else 0
+    return DAMAGED if wrong or unknown else 0
 
 
 def _row(found: Comparison, replica: str) -> dict[str, Any]:

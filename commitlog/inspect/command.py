@@ -1,7 +1,7 @@
 """`dledger inspect DIR`: arguments, exit codes, the order of things.
 
-Exit code 0: the store is whole. 1: something is damaged; where and what goes to stderr. 2: the
-command cannot be carried out as it was given.
+Exit code 0: the store is whole. 1: something is damaged, or a later release wrote it so that this
+one cannot tell; where and what goes to stderr. 2: the command cannot be carried out as given.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ def arguments_of() -> argparse.ArgumentParser:
         prog="dledger inspect",
         description="Look at a store that nobody has open: what is in it, and is it whole. "
         "Never writes into it. Of a node that runs it says so: figures are of the moment.",
-        epilog="Exit code 0: whole; 1: damaged, where and what on stderr; 2: usage.",
+        epilog="Exit code 0: whole; 1: damaged, or written by a later release and not judged, "
+        "where and what on stderr; 2: usage.",
     )
     parser.add_argument(
         "dir",
@@ -220,6 +221,7 @@ def _inspect(
             rebuild.finish()
             rebuild.close()
     damaged = any(finding.damage for finding in findings)
+    later = any(finding.later for finding in findings)
     if options.output == "json":
         found = [finding._asdict() for finding in findings]
         whole = {"damaged": damaged, "findings": found}
@@ -228,11 +230,11 @@ def _inspect(
         for name in named.values():
             print(f"{'folder':16}{name}")
         print(summary.as_text())
-        print("whole" if not damaged else "DAMAGED, see stderr")
+        print("DAMAGED, see stderr" if damaged else "NOT JUDGED, see stderr" if later else "whole")
     sys.stdout.flush()
     for finding in findings:
         print(finding, file=sys.stderr)
-    return DAMAGED if damaged else WHOLE
+    return DAMAGED if damaged or later else WHOLE
 
 
 def _warn_if_open(reader: StoreReader) -> None:

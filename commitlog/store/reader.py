@@ -40,16 +40,21 @@ _TOPICS_OF_A_LOG = {f"rmq_sys_dledger_{name}" for name in ("noop", "members", "e
 
 
 class Finding(NamedTuple):
-    """A fault in a store's files. `damage` False: worth knowing, but no message is lost."""
+    """A fault in a store's files. `damage` False: worth knowing, but no message is lost.
+
+    `later`: a later release wrote it, so that this one cannot tell whether it is whole.
+    """
 
     path: str
     position: int
     reason: str
     damage: bool = True
+    later: bool = False
 
     def __str__(self) -> str:
         where = f" at position {self.position}" if self.position >= 0 else ""
-        return f"{'damaged' if self.damage else 'note'}: {self.path}{where}: {self.reason}"
+        kind = "not judged" if self.later else "damaged" if self.damage else "note"
+        return f"{kind}: {self.path}{where}: {self.reason}"
 
 
 class Item(NamedTuple):

@@ -16,7 +16,7 @@ from typing import Any
 from commitlog.files.system import FileSystem
 from commitlog.records.checksum import crc32
 from dledger.core.types import Index, NodeId
-from dledger.errors import LogDamaged, NotFormatted, WrongIdentity
+from dledger.errors import LaterVersion, LogDamaged, NotFormatted, WrongIdentity
 from dledger.log.options import DATA_FILE_SIZE, FIRST_INDEX, INDEX_FILE_SIZE
 
 FILE_NAME = "identity"
@@ -55,12 +55,16 @@ def encode(identity: Identity) -> bytes:
 
 
 def decode(data: bytes) -> Identity:
-    """Raises ValueError when the bytes are not a whole identity."""
+    """Raises ValueError when the bytes are not a whole identity, LaterVersion."""
     line, _, rest = data.partition(b"\n")
     if rest != b"crc32 %08x\n" % crc32(line):
         raise ValueError("its checksum is wrong")
     values: dict[str, Any] = json.loads(line)
     version = values.pop("version", None)
+    if isinstance(version, int) and version > VERSION:
+        raise LaterVersion(
+            f"the folder's identity is of version {version}, and this release knows {VERSION}"
+        )
     if version != VERSION:
         raise ValueError(f"it has version {version} and this program knows {VERSION}")
     voters = values.setdefault("voters", None)
@@ -77,7 +81,7 @@ def write(files: FileSystem, folder: Path, identity: Identity, *, staging: Path)
 
 
 def read(files: FileSystem, folder: Path) -> Identity:
-    """Raises NotFormatted, LogDamaged."""
+    """Raises NotFormatted, LogDamaged, LaterVersion."""
     path = folder / FILE_NAME
     if not files.exists(path):
         raise NotFormatted(
@@ -87,6 +91,8 @@ def read(files: FileSystem, folder: Path) -> Identity:
         )
     try:
         return decode(files.read(path))
+    except LaterVersion as error:
+        raise LaterVersion(f"{path}: {error.happened}") from error
     except ValueError as error:
         raise LogDamaged(
             f"{path} is not to be read: {error}; restore it from a backup or replace the node"

@@ -18,16 +18,20 @@ from typing import NamedTuple
 
 from commitlog.files.system import FileSystem
 from dledger.durable import flush_mark, hard_state, identity, truncate_intent
-from dledger.durable.double_slot import FILE_SIZE, SLOT_SIZE, decode_slot
-from dledger.errors import LogDamaged
+from dledger.durable.double_slot import FILE_SIZE, SLOT_SIZE, decode_slot, is_later
+from dledger.errors import LaterVersion, LogDamaged
 
 
 class Flaw(NamedTuple):
-    """A fault in a small file; `damage` False: no data is lost."""
+    """A fault in a small file; `damage` False: no data is lost.
+
+    `later`: a later release wrote it, so that this one cannot tell whether it is whole.
+    """
 
     path: Path
     reason: str
     damage: bool = True
+    later: bool = False
 
 
 def flaws(files: FileSystem, folder: Path, last_index: int) -> Iterator[Flaw]:
@@ -37,6 +41,8 @@ def flaws(files: FileSystem, folder: Path, last_index: int) -> Iterator[Flaw]:
         return
     try:
         identity.read(files, folder)
+    except LaterVersion as error:
+        yield later(path, error)
     except LogDamaged as error:
         yield Flaw(path, str(error))
     for name in (hard_state.FILE_NAME, flush_mark.FILE_NAME, truncate_intent.FILE_NAME):
@@ -47,7 +53,9 @@ def flaws(files: FileSystem, folder: Path, last_index: int) -> Iterator[Flaw]:
         data = files.read(path)
         slots = [decode_slot(data[at : at + SLOT_SIZE]) for at in (0, SLOT_SIZE)]
         whole = [slot for slot in slots if slot is not None]
-        if not whole:
+        if not whole and is_later(data):
+            yield later(path, LaterVersion("both its slots are of a form that is not known here"))
+        elif not whole:
             yield Flaw(path, "neither of its slots is valid; replace the node")
         elif len(whole) < len(slots):
             yield Flaw(path, f"slot {slots.index(None)} is not valid, the other is", damage=False)
@@ -55,12 +63,17 @@ def flaws(files: FileSystem, folder: Path, last_index: int) -> Iterator[Flaw]:
             yield from _lost_end(path, max(whole)[1], last_index)
 
 
+def later(path: Path, error: LaterVersion) -> Flaw:
+    """The flaw of a file that a later release wrote."""
+    return Flaw(path, str(error), damage=False, later=True)
+
+
 def lost(files: FileSystem, folder: Path) -> tuple[str, ...]:
     """Names of those files with two slots that are gone, or neither slot of which is valid."""
     return tuple(
         name
         for name in (hard_state.FILE_NAME, flush_mark.FILE_NAME, truncate_intent.FILE_NAME)
-        if not _whole_slots(files, folder / name)
+        if not _whole_slots(files, folder / name) and not is_later(_data(files, folder / name))
     )
 
 
@@ -71,14 +84,21 @@ def mark(files: FileSystem, folder: Path) -> flush_mark.Mark | None:
 
 
 def _whole_slots(files: FileSystem, path: Path) -> list[tuple[int, bytes]]:
-    data = files.read(path) if files.exists(path) else b""
+    data = _data(files, path)
     slots = (decode_slot(data[at : at + SLOT_SIZE]) for at in (0, SLOT_SIZE))
     return [slot for slot in slots if slot is not None]
+
+
+def _data(files: FileSystem, path: Path) -> bytes:
+    return files.read(path) if files.exists(path) else b""
 
 
 def _lost_end(path: Path, payload: bytes, last_index: int) -> Iterator[Flaw]:
     try:
         mark = flush_mark.decode(payload)
+    except LaterVersion as error:
+        yield later(path, error)
+        return
     except struct.error:
         yield Flaw(path, "it holds no mark; replace the node")
         return

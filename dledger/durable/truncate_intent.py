@@ -21,6 +21,7 @@ from pathlib import Path
 from commitlog.files.system import FileSystem
 from dledger.core.types import Index, Term
 from dledger.durable.double_slot import DoubleSlot
+from dledger.errors import LaterVersion
 
 FILE_NAME = "truncate"
 _PAYLOAD = struct.Struct(">qqqIqq")
@@ -46,6 +47,11 @@ class IntentFile:
         self.is_lost = slots.payload is None
         self.intent: Intent | None = None
         if slots.payload:
+            if len(slots.payload) > _PAYLOAD.size:
+                raise LaterVersion(
+                    f"a truncation that was begun has {len(slots.payload)} bytes, and this release "
+                    f"knows {_PAYLOAD.size}"
+                )
             index, term, position, chain_crc, end, old_end = _PAYLOAD.unpack(slots.payload)
             self.intent = Intent(Index(index), Term(term), position, chain_crc, end, old_end)
 

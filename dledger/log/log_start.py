@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -27,7 +27,7 @@ from zlib import crc32
 from commitlog.files.system import FileSystem
 from dledger.core.types import EntryId, Index, Term
 from dledger.core.value import value
-from dledger.errors import LogDamaged
+from dledger.errors import LaterVersion, LogDamaged
 from dledger.log.check import Tail
 
 FILE_NAME = "logstart"
@@ -71,7 +71,7 @@ def write(files: FileSystem, folder: Path, start: LogStart, *, staging: Path) ->
 def read(files: FileSystem, folder: Path) -> LogStart | None:
     """The log's beginning; None: no entry was ever deleted.
 
-    Raises LogDamaged when neither copy is whole.
+    Raises LogDamaged when neither copy is whole, LaterVersion.
     """
     path = folder / FILE_NAME
     if not files.exists(path):
@@ -82,6 +82,10 @@ def read(files: FileSystem, folder: Path) -> LogStart | None:
         line, _, rest = copy.partition(b"\n")
         if rest == b"crc32 %08x\n" % crc32(line):
             values: dict[str, Any] = json.loads(line)
+            if strange := values.keys() - {field.name for field in fields(LogStart)}:
+                raise LaterVersion(
+                    f"{path} has {', '.join(sorted(strange))}, which this release does not know"
+                )
             return LogStart(**values)
     raise LogDamaged(
         f"neither copy in {path} is whole, and the log begins where it says; keep every file as it "

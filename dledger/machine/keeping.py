@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from commitlog.records.checksum import crc32
 from dledger.core.types import Term
-from dledger.errors import LogUsageError, StateMachineFailed
+from dledger.errors import LaterVersion, LogUsageError, StateMachineFailed
 from dledger.log.file_log import FileLog
 from dledger.log.log_start import LogStart
 from dledger.machine.applier import Applier
@@ -60,7 +60,7 @@ def behind(log: FileLog, index: int) -> LogStart:
 def kept_place(log: FileLog, progress: bytes | None) -> Kept | None:
     """Where the log goes on behind the machine's files; None: they are new, or older than the log.
 
-    Raises StateMachineFailed for files that are of another log, StoreDamaged.
+    Raises StateMachineFailed for files that are of another log, LaterVersion, StoreDamaged.
     """
     if progress is None:
         return None
@@ -69,6 +69,11 @@ def kept_place(log: FileLog, progress: bytes | None) -> Kept | None:
         magic, version, term, index, chain_crc = _PROGRESS.unpack_from(progress)
         (crc,) = _CRC.unpack_from(progress, _PROGRESS.size)
         right = crc32(progress[begin:], crc32(progress[: _PROGRESS.size]))
+        if magic == _MAGIC and version > _VERSION and crc == right:
+            raise LaterVersion(
+                f"the progress in the machine's files is of version {version}, and this release "
+                f"knows {_VERSION}"
+            )
         if (magic, version, crc) == (_MAGIC, _VERSION, right):
             if index < log.first_index - 1:
                 return None

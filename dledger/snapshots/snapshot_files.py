@@ -188,6 +188,22 @@ class SnapshotFolder:
                 continue
         return found
 
+    def later_version(self, path: Path) -> int | None:
+        """The version in the head of a damaged state, if a later release may have written it.
+
+        None for one that is right but for its version, which rotted, and for one that is gone.
+        """
+        if not self._files.exists(path):
+            return None
+        with closing(self._files.open(path, writable=False)) as file:
+            head = file.pread(_DATA_AT, 0)
+            version = int.from_bytes(head[len(_MAGIC) : len(_MAGIC) + 4], "big")
+            if head[: len(_MAGIC)] != _MAGIC or not _VERSION < version < 1 << 8:
+                return None
+            known = _MAGIC + _VERSION.to_bytes(4, "big") + head[len(_MAGIC) + 4 :]
+            snapshot = _whole(known, file.size)
+            return None if snapshot is not None and _is_right(file, known, snapshot) else version
+
     def part(self, start: LogStart, offset: int, size_max: int) -> Part:
         """At most `size_max` bytes of a state from `offset` on. Raises StoreDamaged.
 

@@ -16,7 +16,7 @@ from commitlog.files.system import OS_FILES
 from dledger.core.types import NO_ENTRY, HardState, Index, NodeId, Term
 from dledger.durable import identity as identities
 from dledger.durable.identity import Identity
-from dledger.errors import LogDamaged, NotFormatted, WrongIdentity
+from dledger.errors import LaterVersion, LogDamaged, NotFormatted, WrongIdentity
 from dledger.log.node_storage import format_node, open_node
 from tests.dledger.log.crash_files import CrashDisk, PowerCut
 from tests.dledger.log.stores import FOLDER, IDENTITY, Clock, fill, make, reopen
@@ -112,7 +112,7 @@ def test_a_flipped_byte_of_the_identity_is_damage() -> None:
 def test_an_identity_of_a_later_version_is_refused() -> None:
     data = identities.encode(IDENTITY).replace(b'"version": 1', b'"version": 2')
     line = data.split(b"\n")[0]
-    with pytest.raises(ValueError, match="version 2"):
+    with pytest.raises(LaterVersion, match="version 2"):
         identities.decode(line + b"\ncrc32 %08x\n" % crc32(line))
     assert identities.decode(identities.encode(IDENTITY)) == IDENTITY
 
