@@ -13,11 +13,17 @@ TOGETHER = (
         "a-leader-writes-entries-that-older-members-cannot-read",
         ("R28",),
         one_patch(
-            "dledger.machine.leading",
-            "if len(items) > 1 and self._all_read_together():",
-            "if len(items) > 1:",
+            "dledger.machine.node",
+            "if self._applier.shares_entries or all(level >= LEVEL for level in levels):",
+            "if True:",
         ),
-        tests=(_TOGETHER + "test_a_leader_asks_whether_all_members_read_such_entries",),
+        tests=(_TOGETHER + "test_commands_share_entries_once_all_members_say_that_they_read_them",),
+    ),
+    Mutant(
+        "commands-share-entries-however-slow-the-machine-is",
+        ("R8",),
+        one_patch("dledger.machine.applying", "int(min(fits, GROWTH", "int(min(64, GROWTH"),
+        tests=(_TOGETHER + "test_a_slow_machines_commands_share_no_entries",),
     ),
     Mutant(
         "a-follower-hands-over-an-entry-of-several-commands",

@@ -23,7 +23,7 @@ from dledger.core.types import Index, NodeId, Role, Term
 from dledger.errors import CommandRefused, DledgerError, MalformedFrame, QueueFull
 from dledger.machine.agreement import Agreement
 from dledger.machine.applier import Applier, Results, Told
-from dledger.machine.entries import Item, Kind
+from dledger.machine.entries import COMMANDS_MAX, Item, Kind
 from dledger.machine.leading import Leading
 from dledger.machine.node import Consistency
 from dledger.machine.proposer import Proposer
@@ -147,7 +147,9 @@ class MachineProcess:
         self.applier = Applier(self.machine, agreement, self._told, self._results, lambda: names)
         self.proposer = Proposer(node.id, node.boot, self.applier, self, RESEND_SECONDS)
         leading = Leading if node.random.random() < FILTERED else Unfiltered
-        self.leading = leading(cast(Any, self._log()), self.applier, all_read_together=self._packs)
+        self.leading = leading(
+            cast(Any, self._log()), self.applier, commands_max=self._commands_max
+        )
         self._number = (node.boot << 8 | node.index) << 32
         self._flushing = False
         for state in states:
@@ -163,9 +165,9 @@ class MachineProcess:
         """The number of the last command that the state holds, or its index."""
         return self.applier.number
 
-    def _packs(self) -> bool:
+    def _commands_max(self) -> int:
         """Share entries among commands, and now and then do not."""
-        return self.node.random.random() < TOGETHER
+        return COMMANDS_MAX if self.node.random.random() < TOGETHER else 1
 
     # -- StateMachine ------------------------------------------------------------------------------
 

@@ -99,6 +99,8 @@ class Applier(Generic[C, R]):
         self._looked_ms = -1
         #: Admitted commands, to be applied together.
         self._batch = Batch(machine.decode)
+        #: Commands that this process has applied.
+        self.count = 0
         #: Highest index that the state holds.
         self.applied = -1
         #: False once an entry or a state was taken in part, which stops the node.
@@ -241,6 +243,7 @@ class Applier(Generic[C, R]):
         if not entries:
             return
         results = self._results(entries, places)
+        self.count += len(entries)
         noted = self._encoded(places, results)
         kept, told = self._bounded(noted, results)
         begin = 0

@@ -4,8 +4,10 @@
     too many wait    ─► `refusal`: as leader, the node takes no command until fewer do
 
 Pieces grow while the machine is quick and shrink to one entry when it is slow, since a machine
-cannot be stopped inside one. The first piece of a turn is applied in any case. The bound of what
-waits is soft: commands that are in the log when it is passed are committed and applied, too.
+cannot be stopped inside one. For the same reason no more commands share an entry than the machine
+applies in half a turn: the leader goes by its own machine's speed, and begins with one. The first
+piece of a turn is applied in any case. The bound of what waits is soft: commands that are in the
+log when it is passed are committed and applied, too.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from dledger.core.types import Index
 from dledger.errors import MachineBehind
 from dledger.machine.applier import Applier
 from dledger.machine.changes import Changes
+from dledger.machine.entries import COMMANDS_MAX
 from dledger.machine.saving import Saving
 from dledger.machine.settings import MachineSettings
 from dledger.runtime.complaints import Complaints
@@ -29,6 +32,8 @@ _log = logging.getLogger(__name__)
 TURN_SECONDS = 0.05
 #: Entries of the first piece of a node, and of the largest: each may have 64 commands.
 PIECE_FIRST, PIECE_MAX = 1, 512
+#: So many times as many commands as before may share an entry after a quick piece.
+GROWTH = 4
 
 
 class SlowApply(NamedTuple):
@@ -51,6 +56,7 @@ class Applying:
 
     Attributes:
         slow: the newest turn that took too long; None: none did.
+        commands_max: how many commands may share an entry.
     """
 
     def __init__(
@@ -59,6 +65,7 @@ class Applying:
         self._log, self._applier, self._settings = log, applier, settings
         self.slow = Changes[SlowApply | None](None, "slow applies", log.owned.spared)
         self._piece = PIECE_FIRST
+        self.commands_max = 1
         self._complaints = Complaints(_log, log.owned.time)
 
     def apply(self, first: Index, last: Index, saving: Saving | None) -> Index:
@@ -73,9 +80,11 @@ class Applying:
             end = min(last, Index(at + self._piece - 1))
             if saving is not None:
                 end = saving.piece(at, end)
+            count = self._applier.count
             self._applier.apply(self._log.store.bodies(at, end), leads=self._log.is_leader)
             before, now = now, self.time()
             self._fit(end - at + 1, now - before)
+            self._fit_commands(self._applier.count - count, now - before)
             at = Index(end + 1)
         if now - begun > self._settings.apply_seconds_max:
             self._tell_slow(SlowApply(first, end, now - begun, self.waiting))
@@ -130,3 +139,9 @@ class Applying:
             self._piece = max(1, self._piece // 2)
         elif count == self._piece and seconds < TURN_SECONDS / 4:
             self._piece = min(PIECE_MAX, 2 * self._piece)
+
+    def _fit_commands(self, count: int, seconds: float) -> None:
+        """Choose how many commands may share an entry by the time of so many of them."""
+        if count:
+            fits = TURN_SECONDS / 2 * count / max(seconds, 1e-9)
+            self.commands_max = max(1, int(min(fits, GROWTH * self.commands_max, COMMANDS_MAX)))

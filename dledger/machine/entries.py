@@ -72,19 +72,25 @@ def pack_entry(item: Item, time_ms: int, session: int, lowest: int) -> bytes:
 
 
 def pack_entries(
-    items: Iterable[Item], time_ms: int, session: int, lowest: int, together_max: int = 0
+    items: Iterable[Item],
+    time_ms: int,
+    session: int,
+    lowest: int,
+    *,
+    commands_max: int = 1,
+    size_max: int = COMMANDS_BYTES_MAX,
 ) -> list[bytes]:
     """The bodies of the entries that carry `items`, of one session.
 
-    `together_max`: bytes that the body of an entry of several commands may have; 0: each command
-    has an entry of its own.
+    `commands_max`: so many commands may share an entry (1 to `COMMANDS_MAX`), whose body has at
+    most `size_max` bytes.
     """
-    if not together_max:
+    if commands_max == 1:
         return [_pack_one(item, time_ms, session, lowest) for item in items]
     bodies: list[bytes] = []
     given = list(items)
-    for begin in range(0, len(given), COMMANDS_MAX):
-        for some in _groups(given[begin : begin + COMMANDS_MAX], together_max):
+    for begin in range(0, len(given), commands_max):
+        for some in _groups(given[begin : begin + commands_max], size_max):
             if len(some) == 1:
                 bodies.append(_pack_one(some[0], time_ms, session, lowest))
                 continue

@@ -33,13 +33,13 @@ class Leading:
         log: ReplicatedLog,
         applier: Applier[Any, Any],
         refusal: Callable[[], DledgerError | None] = lambda: None,
-        all_read_together: Callable[[], bool] = lambda: False,
+        commands_max: Callable[[], int] = lambda: 1,
     ) -> None:
-        """`refusal`: why no command is taken now; None: they are. `all_read_together`: can every
-        member read an entry of several commands?
+        """`refusal`: why no command is taken now; None: they are. `commands_max`: how many may
+        share an entry now.
         """
         self._log, self._applier, self._refusal = log, applier, refusal
-        self._all_read_together = all_read_together
+        self._commands_max = commands_max
         #: Session → sequences proposed in this leadership, and not known to be refused.
         self._pending: dict[int, set[int]] = {}
 
@@ -87,7 +87,14 @@ class Leading:
         if sequences:
             self._pending.setdefault(session, set()).update(sequences)
         try:
-            bodies = pack_entries(new, time_ms, session, lowest, self._together_max(new))
+            bodies = pack_entries(
+                new,
+                time_ms,
+                session,
+                lowest,
+                commands_max=self._commands_max() if len(new) > 1 else 1,
+                size_max=min(COMMANDS_BYTES_MAX, self._log.entry_size_max),
+            )
             future = self._log.append_at_once(bodies)
         except DledgerError:
             self._over(session, sequences)
@@ -101,12 +108,6 @@ class Leading:
             done(error)
 
         self._log.owned.when_done(future, ended)
-
-    def _together_max(self, items: Sequence[Item]) -> int:
-        """Bytes of an entry of several commands; 0: none may be written."""
-        if len(items) > 1 and self._all_read_together():
-            return min(COMMANDS_BYTES_MAX, self._log.entry_size_max)
-        return 0
 
     def _new(self, session: int, items: Sequence[Item]) -> Sequence[Item]:
         """The items that were neither proposed in this leadership nor applied."""

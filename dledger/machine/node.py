@@ -117,9 +117,7 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         agreement = Agreement(node, machine.compare_every, self._compare)
         self._applier = Applier(machine, agreement, self._told, self._results, self._voters)
         self._applying = Applying(self.log, self._applier, self.settings)
-        self._leading = Leading(
-            self.log, self._applier, self._applying.refusal, self._all_read_together
-        )
+        self._leading = Leading(self.log, self._applier, self._applying.refusal, self._commands_max)
         self._new_number = numbers_from(draw_first_id())
         self._proposer = Proposer(
             node, 0, self._applier, _Ports(self), self.settings.resend_seconds, LATE_MAX
@@ -352,11 +350,15 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
             self._proposer.propose(Kind.COMPARE, results, _ignore, ends_at)
             self._sending.soon()
 
-    def _all_read_together(self) -> bool:
-        """Can every member read an entry of several commands? All must, once the log has one."""
-        if self._applier.shares_entries:
-            return True
-        return all(level >= LEVEL for level in self.log.driver.roster.levels().values())
+    def _commands_max(self) -> int:
+        """How many commands may share an entry: 1 before every member says that it reads those.
+
+        Once the log has one, all must read it, also those that are away.
+        """
+        levels = self.log.driver.roster.levels().values()
+        if self._applier.shares_entries or all(level >= LEVEL for level in levels):
+            return self._applying.commands_max
+        return 1
 
     def _voters(self) -> tuple[NodeId, ...]:
         return self.log.driver.members.voters

@@ -16,6 +16,7 @@ from dledger.errors import StateMachineFailed
 from dledger.machine import node as machine_node
 from dledger.machine.applier import SHRINK_EVERY
 from dledger.machine.entries import (
+    COMMANDS_BYTES_MAX,
     COMMANDS_MAX,
     HEAD_SIZE,
     Item,
@@ -35,8 +36,6 @@ from .group import MachineGroup
 from .hosts import Hosts, leader_of
 from .test_leading import Log
 from .test_runs import Node, log, pieces
-
-ROOM = 1 << 17
 
 
 def rows_of(bodies: list[bytes], begin: int = 0) -> list[Row]:
@@ -58,14 +57,14 @@ def items_in(bodies: list[bytes]) -> list[Item]:
 @pytest.mark.parametrize("seed", range(20))
 def test_items_come_out_of_their_entries_as_they_went_in(seed: int) -> None:
     draw = random.Random(seed)
-    size_max = draw.choice((60, 200, 1000, ROOM))
+    size_max = draw.choice((60, 200, 1000, COMMANDS_BYTES_MAX))
     items: list[Item] = []
     sequence = 5
     for _ in range(draw.choice((1, 2, 63, 64, 65, 400))):
         sequence += draw.choice((1, 1, 1, 1, 1, 1, 2, -3))
         kind = Kind.COMPARE if draw.random() < 0.02 else Kind.COMMAND
         items.append((int(kind), sequence, draw.randbytes(draw.choice((0, 1, 20, 90)))))
-    bodies = pack_entries(items, 7, 3, 1, size_max)
+    bodies = pack_entries(items, 7, 3, 1, commands_max=COMMANDS_MAX, size_max=size_max)
     assert items_in(bodies) == items
     for body in bodies:
         ((*_, kind, time_ms, session, _, lowest),) = opened(rows_of([body]))
@@ -77,14 +76,14 @@ def test_items_come_out_of_their_entries_as_they_went_in(seed: int) -> None:
 
 def test_as_many_commands_as_may_share_an_entry() -> None:
     items: list[Item] = [(int(Kind.COMMAND), sequence, b"x" * 1024) for sequence in range(200)]
-    bodies = pack_entries(items, 7, 3, 1, ROOM)
+    bodies = pack_entries(items, 7, 3, 1, commands_max=COMMANDS_MAX)
     assert [len(commands_of(body)) for body in bodies] == [64, 64, 64, 8]
     assert len(pack_entries(items, 7, 3, 1)) == 200, "none shares one unless it is allowed"
 
 
 def test_an_entry_with_other_sizes_than_bytes_stops_the_node() -> None:
     items: list[Item] = [(int(Kind.COMMAND), sequence, b"abc") for sequence in range(3)]
-    (body,) = pack_entries(items, 7, 0, 0, ROOM)
+    (body,) = pack_entries(items, 7, 0, 0, commands_max=COMMANDS_MAX)
     assert commands_of(body) == [b"abc"] * 3
     for wrong in (body[:-1], body + b"x", body[: HEAD_SIZE + 2], body[: HEAD_SIZE + 9]):
         with pytest.raises(ValueError, match="commands"):
@@ -117,7 +116,7 @@ def shared(draw: random.Random, rows: list[Row]) -> list[Row]:
         if kind == Kind.OPEN:
             moved[place] = len(found)
         if len(some) > 1:
-            found += pack_entries(some, time_ms, moved[session], lowest, ROOM)
+            found += pack_entries(some, time_ms, moved[session], lowest, commands_max=COMMANDS_MAX)
         elif kind in (Kind.COMMAND, Kind.COMPARE):
             item = (kind, sequence, bytes(body[HEAD_SIZE:]))
             found.append(pack_entry(item, time_ms, moved[session], lowest))
@@ -173,7 +172,7 @@ def test_pieces_and_restarts_make_no_difference(seed: int) -> None:
 
 def commands(first: int, count: int, data: bytes = b"x") -> bytes:
     items = [(int(Kind.COMMAND), first + at, data) for at in range(count)]
-    (body,) = pack_entries(items, 5, 0, 0, ROOM)
+    (body,) = pack_entries(items, 5, 0, 0, commands_max=COMMANDS_MAX)
     return body
 
 
@@ -242,7 +241,7 @@ def test_a_failure_names_the_place_and_not_the_number(
     monkeypatch.setattr(target, way if way == "apply" else f"_{way}", fail_at_bad)
     node.apply(rows_of([pack_entry((Kind.OPEN, 7, b""), 5, 0, 0)]))
     items = [(int(Kind.COMMAND), at, b"bad" if at == 7 else b"x") for at in range(1, 9)]
-    bodies = pack_entries(items[:4], 5, 0, 0, ROOM) + pack_entries(items[4:], 5, 0, 0, ROOM)
+    bodies = pack_entries(items, 5, 0, 0, commands_max=4)
     with pytest.raises(StateMachineFailed) as failed:
         node.apply(rows_of(bodies, 1))
     assert failed.value.index == 2
@@ -280,7 +279,8 @@ def test_results_are_given_up_before_each_entry_of_several(
     most = 0
     for first in range(129, 129 + 64 * 60, 64):
         items: list[Item] = [(int(Kind.COMMAND), first + at, b"x") for at in range(64)]
-        (body,) = pack_entries(items, 5, 0, first - 128, ROOM)  # of 192 are results kept
+        lowest = first - 128  # of 192 commands are results kept
+        (body,) = pack_entries(items, 5, 0, lowest, commands_max=COMMANDS_MAX)
         node.apply(rows_of([body], node.applier.applied + 1))
         most = max(most, node.applier.sessions.results_bytes)
     assert 60_000 < most <= 60_000 + COMMANDS_MAX * 610
@@ -289,8 +289,10 @@ def test_results_are_given_up_before_each_entry_of_several(
 # -- when a leader lets them share one -------------------------------------------------------------
 
 
-@pytest.mark.parametrize("all_read", [False, True])
-async def test_a_leader_asks_whether_all_members_read_such_entries(all_read: bool) -> None:
+@pytest.mark.parametrize(("commands_max", "entries"), [(1, 6), (2, 3), (64, 2)])
+async def test_a_leader_asks_how_many_commands_may_share_an_entry(
+    commands_max: int, entries: int
+) -> None:
     log: Any = Log()
     bodies: list[bytes] = []
 
@@ -300,11 +302,11 @@ async def test_a_leader_asks_whether_all_members_read_such_entries(all_read: boo
 
     log.append_at_once = append
     applier: Any = Node().applier
-    leading = Leading(log, applier, all_read_together=lambda: all_read)
+    leading = Leading(log, applier, commands_max=lambda: commands_max)
     items: list[Item] = [(int(Kind.COMMAND), at, b"x" * 300) for at in range(1, 7)]
     leading.take(NodeId("n2"), Forward(Asker(1, 7), 3, 1, items))
     assert items_in(bodies) == items
-    assert len(bodies) == (2 if all_read else 6)
+    assert len(bodies) == entries
     assert all(len(body) <= log.entry_size_max for body in bodies)
 
 
@@ -314,7 +316,7 @@ async def test_an_entry_of_several_is_no_command_that_a_follower_may_hand_over()
     bodies: list[bytes] = []
     log.append_at_once = lambda some: bodies.extend(some) or log.appended
     applier: Any = Node().applier
-    leading = Leading(log, applier, all_read_together=lambda: True)
+    leading = Leading(log, applier, commands_max=lambda: 64)
     items: list[Item] = [(int(Kind.COMMANDS), 1, b"junk"), (int(Kind.COMMAND), 2, b"x")]
     leading.take(NodeId("n2"), Forward(Asker(1, 7), 3, 1, items))
     assert items_in(bodies) == [(Kind.COMMAND, 2, b"x")]
@@ -387,6 +389,54 @@ async def test_commands_share_entries_once_all_members_say_that_they_read_them(
     assert taken(leader) - before < 100
 
 
+class Slow(Echo):
+    """Takes a tenth of a second, by a clock that the test moves, for each command that is not 0."""
+
+    clock_moved: Callable[[float], None] = staticmethod(lambda seconds: None)
+
+    def apply(self, entry: Entry[int]) -> int:
+        self.clock_moved(entry.command / 10)
+        return entry.index
+
+
+async def test_a_slow_machines_commands_share_no_entries(
+    tmp_path: Path, new_address: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine cannot be stopped inside an entry: 64 of these would keep the node silent."""
+    group: MachineGroup[int, int] = MachineGroup(tmp_path, new_address, Slow, 1)
+    await group.start()
+    try:
+        node = await group.leader()
+        ahead, time = 0.0, node._applying.time
+
+        def move(seconds: float) -> None:
+            nonlocal ahead
+            ahead += seconds
+
+        monkeypatch.setattr(Slow, "clock_moved", staticmethod(move))
+        monkeypatch.setattr(node._applying, "time", lambda: time() + ahead)
+        for _ in range(8):
+            await burst(node, 64)
+        before = taken(node)
+        await burst(node, 64)
+        assert taken(node) - before < 10, "it is quick so far"
+        assert await within(node.propose(1), "a result")
+        before = taken(node)
+        await burst(node, 64)
+        assert taken(node) - before >= 16, "it begins anew, with a few"
+        slow = [node.propose(1) for _ in range(64)]
+        before = taken(node)
+        for one in slow:
+            await within(one, "a result")
+        before = taken(node)
+        slow = [node.propose(1) for _ in range(64)]
+        for one in slow:
+            await within(one, "a result")
+        assert taken(node) - before >= 64
+    finally:
+        await group.close()
+
+
 async def test_groups_of_a_host_share_entries_too(
     tmp_path: Path, new_address: Callable[[], str]
 ) -> None:
@@ -395,7 +445,8 @@ async def test_groups_of_a_host_share_entries_too(
         await hosts.start()
         nodes = await hosts.open("a", Echo)
         leader = await leader_of(nodes)
-        await burst(leader, 1)
+        for _ in range(5):
+            await burst(leader, 64)  # the leader learns that its machine is quick
         roster = leader.log.driver.roster
         await eventually(lambda: set(roster.levels().values()) == {1}, "all say their level")
         before = taken(leader)
