@@ -17,6 +17,7 @@ from chaos.drivers import regions
 from chaos.drivers.shim import Mode
 from cluster.local import processes
 from cluster.security.certificates import Subject, make_all, renew
+from commitlog.address import split_address
 
 HANDOVERS = 6
 SLOW_SYNC_MS = 800
@@ -206,7 +207,7 @@ async def port_taken(place: Place) -> AsyncIterator[str]:
     so it is cut off until the other program listens.
     """
     node = await place.follower()
-    host, _, port = place.arena.cluster.profile.member(node).client.rpartition(":")
+    host, port = split_address(place.arena.cluster.profile.member(node).client)
     place.arena.mesh.isolate(node)
     await place.arena.kill(node)
     with socket.socket() as other:

@@ -23,6 +23,7 @@ from chaos.drivers.stage import Fault, Stage
 from chaos.live.arena import CLIENT
 from chaos.live.link_proxy import LinkProxy
 from chaos.live.shape import Shape
+from commitlog.address import split_address
 
 EFFECT_SECONDS_MAX = 5.0
 DIAL_SECONDS = 0.4  # a dial on loopback that takes longer is not answered at all
@@ -268,10 +269,10 @@ async def syn_hole(stage: Stage) -> str:
 
 
 async def _is_unanswered(address: str) -> bool:
-    host, _, port = address.rpartition(":")
+    host, port = split_address(address)
     try:
         async with asyncio.timeout(DIAL_SECONDS):
-            _, writer = await asyncio.open_connection(host, int(port))
+            _, writer = await asyncio.open_connection(host, port)
     except TimeoutError:
         return True
     except OSError:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from commitlog.address import split_address
 from dledger.core.messages import Message, VoteReply, VoteRequest
 from dledger.core.types import HardState, NodeId
 from dledger.durable import hard_state
@@ -72,8 +73,8 @@ class StandIn:
 
     async def __aenter__(self) -> Self:
         """Listens at the node's address. Raises OSError if it is in use."""
-        host, _, port = self.listen.rpartition(":")
-        self._server = await listen_at(self._accept, host, int(port))
+        host, port = split_address(self.listen)
+        self._server = await listen_at(self._accept, host, port)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -166,11 +167,11 @@ class StandIn:
 
 async def _dial(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """As soon as the voter, which may just have been started, listens. Raises OSError."""
-    host, _, port = address.rpartition(":")
+    host, port = split_address(address)
     end = time.monotonic() + DIAL_SECONDS_MAX
     while True:  # bounded by the time
         try:
-            return await asyncio.open_connection(host, int(port))
+            return await asyncio.open_connection(host, port)
         except OSError:
             if time.monotonic() > end:
                 raise

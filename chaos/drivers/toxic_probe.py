@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from chaos.live.toxic_links import ToxicLink
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import Frame, encode_frame
+from commitlog.address import split_address
 
 NO_FRAME = b"\xff"
 READ_BYTES_MAX = 1 << 16
@@ -44,7 +45,7 @@ async def knock(link: ToxicLink, seconds_max: float, size: int = 64) -> Answer:
 
 
 async def _talk(link: ToxicLink, data: bytes, seconds_max: float, *, framed: bool) -> Answer:
-    host, _, port = link.listen.rpartition(":")
+    host, port = split_address(link.listen)
     began = time.monotonic()
     end, size, pieces = "silent", 0, 0
     writer = None

@@ -29,6 +29,7 @@ from dataclasses import dataclass, field, replace
 
 from chaos.live.shape import CutHere, Repeater, Shape
 from chaos.live.syn_hole import RESET, SynHole
+from commitlog.address import join_address, split_address
 
 CHUNK_BYTES_MAX = 256 << 10
 CONNECT_SECONDS_MAX = 5.0
@@ -111,10 +112,10 @@ class LinkProxy:
 
     async def open(self) -> None:
         """Listen. Raises OSError when the address is taken."""
-        host, _, port = self.listen.rpartition(":")
-        self._server = await asyncio.start_server(self._accept, host, int(port))
-        if int(port) == 0:
-            self.listen = f"{host}:{self._server.sockets[0].getsockname()[1]}"
+        host, port = split_address(self.listen)
+        self._server = await asyncio.start_server(self._accept, host, port)
+        if port == 0:
+            self.listen = join_address(host, self._server.sockets[0].getsockname()[1])
 
     async def close(self) -> None:
         """Stop listening and close every connection."""
@@ -163,8 +164,8 @@ class LinkProxy:
         """New connections time out while dialling; open ones live on. Ended by `listen_again`."""
         assert self._server is not None, "not open"
         self._server.close()
-        host, _, port = self.listen.rpartition(":")
-        self._hole = SynHole(host, int(port))
+        host, port = split_address(self.listen)
+        self._hole = SynHole(host, port)
         self.effects["syn-hole"] += 1
 
     async def listen_again(self) -> None:
@@ -213,11 +214,11 @@ class LinkProxy:
             self.effects["refused"] += 1
             _Connection((writer,)).reset()
             return
-        host, _, port = self.forward_to.rpartition(":")
+        host, port = split_address(self.forward_to)
         local = (self.source_host, 0) if self.source_host else None
         try:
             async with asyncio.timeout(CONNECT_SECONDS_MAX):
-                away = await asyncio.open_connection(host, int(port), local_addr=local)
+                away = await asyncio.open_connection(host, port, local_addr=local)
         except OSError:  # the target is down, which the source learns; TimeoutError is one
             return
         connection = _Connection((writer, away[1]))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 
+from commitlog.address import without_brackets
+
 CONNECT_SECONDS_MAX = 5.0
 
 
@@ -15,7 +17,7 @@ def split(address: str) -> tuple[str, int]:
         raise OSError(f"address {address}: missing port in address")
     if not (port.isascii() and port.isdigit() and int(port) < 1 << 16):
         raise OSError(f"address {port}: invalid port")
-    return host.strip("[]"), int(port)
+    return without_brackets(host), int(port)
 
 
 async def _found(address: str) -> list[tuple[socket.AddressFamily, tuple[str, int]]]:

@@ -26,6 +26,7 @@ from typing import Any, Protocol
 
 from chaos.toxiproxy.metrics import Ends, Passed, parse
 from chaos.toxiproxy.toxics import DOWNSTREAM
+from commitlog.address import split_address
 
 SECONDS_MAX = 5.0
 ANSWER_BYTES_MAX = 4 << 20
@@ -136,8 +137,7 @@ class Proxy:
     @property
     def address(self) -> tuple[str, int]:
         """Host and port at which the proxy listens; no brackets around an IPv6 host."""
-        host, _, port = self.listen.rpartition(":")
-        return host.strip("[]"), int(port)
+        return split_address(self.listen)
 
 
 class Toxiproxy:

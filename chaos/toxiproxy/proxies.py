@@ -13,6 +13,7 @@ from chaos.toxiproxy.addresses import dialled, resolved, split
 from chaos.toxiproxy.links import Connection, Counts
 from chaos.toxiproxy.metrics import Passed
 from chaos.toxiproxy.toxics import STREAMS, Toxic
+from commitlog.address import join_address
 
 ACCEPT_AGAIN_SECONDS = 0.1
 
@@ -82,7 +83,7 @@ class Proxy:
         listener.setblocking(False)
         self._listener = listener
         host, port = listener.getsockname()[:2]
-        self.listen = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.listen = join_address(host, port)
         self._accept_from(listener)
 
     def _refuse(self) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from cluster.limits.disk import DISK_FULL_RATIO
+from commitlog.address import host_of, is_address, without_brackets
 from commitlog.delay_levels import DEFAULT_LEVELS, parse_delay_levels
 from commitlog.errors import StoreConfigError
 from dledger.config import TlsMode, is_loopback
@@ -312,7 +313,7 @@ class BrokerConfig:
             raise ValueError(
                 f"{where} is no address that a client can dial; set advertised to one that is"
             )
-        if self.advertised is not None and _is_wildcard(self.advertised.rpartition(":")[0]):
+        if self.advertised is not None and _is_wildcard(host_of(self.advertised)):
             raise ValueError(
                 f"advertised is {self.advertised}, which no client can dial; give a real address"
             )
@@ -349,13 +350,12 @@ class BrokerConfig:
         if self.advertised_relay is not None:
             named.append(("advertised_relay", self.advertised_relay))
         for name, address in named:
-            host, _, port = address.rpartition(":")
-            if not host or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
+            if not is_address(address):
                 raise ValueError(f"{name} is {address!r}, which is no address; write host:port")
 
 
 def _is_wildcard(host: str) -> bool:
     try:
-        return not host or ipaddress.ip_address(host.strip("[]")).is_unspecified
+        return not host or ipaddress.ip_address(without_brackets(host)).is_unspecified
     except ValueError:
         return False

@@ -32,6 +32,7 @@ from cluster.broker.peer_addresses import PeerAddresses
 from cluster.broker.tracing import end_spans
 from cluster.broker.wiring import wire
 from cluster.core.feature_level import LEVEL
+from commitlog.address import port_of, split_address
 from commitlog.files.system import OS_FILES, FileSystem
 from commitlog.records import accel
 from commitlog.records.hosts import Host
@@ -169,7 +170,7 @@ class BrokerNode:
 
     def _port(self) -> int:
         """The client port; one that was free at the first start stays ours."""
-        known = int(self.address.rpartition(":")[2]) if self.address else 0
+        known = port_of(self.address) if self.address else 0
         return self.config.listen_port or known
 
     def _state_sent(self, _start: LogStart, _state: bytes) -> None:
@@ -237,9 +238,8 @@ class BrokerNode:
 
     def _advertised(self) -> Host:
         """Where clients reach this node, as an IP: message ids hold addresses. Raises OSError."""
-        host, _, port = (self.config.advertised or self.address).rpartition(":")
-        host = host.strip("[]")
-        return Host(host if ":" in host else socket.gethostbyname(host), int(port))
+        host, port = split_address(self.config.advertised or self.address)
+        return Host(host if ":" in host else socket.gethostbyname(host), port)
 
     async def close(self) -> None:
         """Stop in order; idempotent."""

@@ -36,6 +36,7 @@ from cluster.protocol.topics import Registration as RegistrationBody
 from cluster.protocol.topics import TopicConfig as WireTopic
 from cluster.protocol.topics import encode_registration
 from cluster.security.tls import DialTls
+from commitlog.address import split_address
 from dledger.runtime.owned import Owned
 
 ANSWER_SECONDS_MAX = 2.0  # a name server answers from memory; then the connection is given up
@@ -280,11 +281,11 @@ class NameServerLink:
                         return answer
 
     async def _open(self) -> None:
-        host, _, port = self._address.rpartition(":")
+        host, port = split_address(self._address)
         source = (self._source_host, 0) if self._source_host else None
         self._decoder = FrameDecoder()
         self._reader, self._writer = await asyncio.open_connection(
-            host.strip("[]"), int(port), local_addr=source, ssl=self._tls and self._tls.context()
+            host, port, local_addr=source, ssl=self._tls and self._tls.context()
         )
 
     def close(self) -> None:

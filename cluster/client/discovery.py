@@ -9,12 +9,10 @@ import re
 from cluster.client.client import Client
 from cluster.client.config import ClientConfig, ClientConfigError
 from cluster.home import home_folder
+from commitlog.address import is_address
 
 ENVIRONMENT_ADDRESS = "NAMESRV_ADDR"
 """Where RocketMQ's own tools find the name servers: "host:port;host:port"."""
-
-
-PORT_MAX = 65_535
 
 
 def connect(address: str | None = None, config: ClientConfig | None = None) -> Client:
@@ -37,8 +35,7 @@ def resolve(address: str | None) -> list[str]:
     text = address or os.environ.get(ENVIRONMENT_ADDRESS) or _local_cluster()
     places = [place.strip() for place in re.split("[;,]", text) if place.strip()]
     for place in places:
-        host, _, port = place.rpartition(":")
-        if not host or not (port.isascii() and port.isdigit()) or int(port) > PORT_MAX:
+        if not is_address(place):
             raise ClientConfigError(f"{place!r} is no address; write host:port")
     if not places:
         raise ClientConfigError(

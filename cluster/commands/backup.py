@@ -34,6 +34,7 @@ from cluster.local.launcher import LocalCluster
 from cluster.local.node_files import data_folder
 from cluster.local.profile import BROKER, Member
 from cluster.settings.node import NodeSettings, build_node, read_node
+from commitlog.address import join_address
 from dledger.config import RaftConfig
 
 _FIRST_GROUP = RaftConfig.__dataclass_fields__["group"].default
@@ -280,9 +281,9 @@ def _status_of(settings: NodeSettings) -> dict[str, Any] | None:
     """The node's own words; None: it is stopped, and its files say how far it was."""
     if settings.admin.listen is None:
         return None
-    host, port = settings.admin.listen
+    address = join_address(*settings.admin.listen)
     try:
-        code, body = admin.get(f"{host}:{port}", "/api/v1/status", token=settings.admin.token)
+        code, body = admin.get(address, "/api/v1/status", token=settings.admin.token)
     except OSError:
         return None
     return dict(json.loads(body)) if code == 200 else None

@@ -14,6 +14,7 @@ import click
 from cluster.commands.errors import USAGE, CommandError
 from cluster.commands.output import emit, emit_done, output_option
 from cluster.commands.registry import WholeHelpGroup
+from commitlog.address import without_brackets
 
 if TYPE_CHECKING:
     from cluster.security.certificates import Subject
@@ -151,7 +152,7 @@ def _node(text: str) -> Subject:
 def _is_host(text: str) -> bool:
     """Is it an address, or a name as certificates have it (in ASCII, as xn--…)?"""
     try:
-        ipaddress.ip_address(text.strip("[]"))
+        ipaddress.ip_address(without_brackets(text))
     except ValueError:
         return len(text) <= HOST_CHARS_MAX and _HOST.fullmatch(text) is not None
     return True

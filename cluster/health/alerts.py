@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cluster.security.certificate_ends import URGENT_SECONDS, WARNED_SECONDS
+from commitlog.address import host_of
 from dledger.config import is_loopback
 
 CRITICAL, WARNING = "critical", "warning"
@@ -81,7 +82,7 @@ def _of_the_way_between(group: str, members: Row) -> Iterator[dict[str, str]]:
     if told is None or "raft.tls_mode" in told["settings"]:
         return
     addresses = [str(row.get("address") or "") for row in members.get("members", ())]
-    hosts = [address.rpartition(":")[0].strip("[]") for address in addresses if address]
+    hosts = [host_of(address) for address in addresses if address]
     if len(hosts) > 1 and not all(map(is_loopback, hosts)):
         yield alert(
             WARNING,

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 
 import psutil
 
+from commitlog.address import is_address, split_address
+
 ABOUT_ADDRESSES = frozenset({"node-down", "client-port"})
 
 
@@ -15,8 +17,9 @@ def program_at(address: str) -> str:
 
     A program of another user is "another user's program".
     """
-    host, _, port = address.rpartition(":")
-    host = host.strip("[]")
+    if not is_address(address):
+        return ""
+    host, port = split_address(address)
     if not _is_own(host):
         return ""
     try:
@@ -27,7 +30,7 @@ def program_at(address: str) -> str:
         if one.status != psutil.CONN_LISTEN or not one.laddr:
             continue
         at, number = one.laddr
-        if str(number) == port and (at == host or ipaddress.ip_address(at).is_unspecified):
+        if number == port and (at == host or ipaddress.ip_address(at).is_unspecified):
             return _name(one.pid)
     return ""
 

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from cluster.local.profile import BROKER, Member, Profile
+from commitlog.address import split_address
 
 # A healthy node answers in milliseconds; a stopped one must not make `status` look hung.
 TIMEOUT_SECONDS = 1.0
@@ -19,8 +20,7 @@ def get(
     address: str, path: str, timeout: float = TIMEOUT_SECONDS, *, token: str | None = None
 ) -> tuple[int, bytes]:
     """Status code and body of an HTTP answer. Raises OSError if no server answers."""
-    host, _, port = address.rpartition(":")
-    connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=timeout)
+    connection = http.client.HTTPConnection(*split_address(address), timeout=timeout)
     shown = {} if token is None else {"Authorization": f"Bearer {token}"}
     try:
         connection.request("GET", path, headers=shown)
@@ -41,8 +41,7 @@ def not_ready(member: Member, token: str | None) -> str:
         if member.kind == BROKER:
             code, body = get(member.admin, "/readyz", token=token)
             return "" if code == 200 else body.decode("utf-8", "replace").strip()
-        host, _, port = member.client.rpartition(":")
-        socket.create_connection((host, int(port)), timeout=TIMEOUT_SECONDS).close()
+        socket.create_connection(split_address(member.client), timeout=TIMEOUT_SECONDS).close()
         return ""
     except OSError as error:
         return f"it does not answer ({error})"

@@ -22,6 +22,7 @@ from cluster.local.node_files import SHARED_SECRETS, check_sections, fresh_secre
 from cluster.local.plan import ADMIN_PORT, CLIENT_PORT, PEER_PORT, RELAY_STEP, RELAYS_FROM
 from cluster.settings.node import SECTIONS, NodeSettings, build_node, read_node
 from cluster.settings.settings import SettingsError
+from commitlog.address import host_of, join_address, port_of
 from commitlog.files.system import OS_FILES
 from dledger.config import is_loopback
 from dledger.durable import identity
@@ -58,8 +59,8 @@ class Place(NamedTuple):
 
     @property
     def host(self) -> str:
-        """Host of `client`, an IPv6 one in its brackets; "" where `client` is ""."""
-        return self.client.rpartition(":")[0]
+        """Host of `client`; "" where `client` is ""."""
+        return host_of(self.client)
 
 
 def read_member(text: str) -> tuple[str, Place]:
@@ -101,8 +102,8 @@ class Shared:
         """Members beyond this machine, of several that no setting of TLS was given for."""
         if self.get("raft", "tls_mode") is not None or len(self.members) < 2:
             return []
-        hosts = {name: place.peer.rpartition(":")[0] for name, place in self.members.items()}
-        return [name for name, host in hosts.items() if not is_loopback(host.strip("[]"))]
+        hosts = {name: host_of(place.peer) for name, place in self.members.items()}
+        return [name for name, host in hosts.items() if not is_loopback(host)]
 
     def with_settings(self, values: Mapping[str, object]) -> Shared:
         """The same with "section.key" → value over it."""
@@ -190,18 +191,18 @@ class NewNode:
             )
         here = members[self.name]
         sections = {name: dict(self.shared.settings.get(name, {})) for name in SECTIONS}
-        listen = self.listen or here.host.strip("[]")
-        peer_port, client_port = (place.rpartition(":")[2] for place in (here.peer, here.client))
+        listen = self.listen or here.host
+        peer_port, client_port = port_of(here.peer), port_of(here.client)
         sections["raft"] = {
             "node_id": self.name,
             "peers": {name: place.peer for name, place in members.items()},
-            **({"listen": f"{_bracketed(listen)}:{peer_port}"} if self.listen else {}),
+            **({"listen": join_address(listen, peer_port)} if self.listen else {}),
             **sections["raft"],
         }
         sections["broker"] = {
             "root": str(self.folder.absolute()),
             "listen_host": listen,
-            "listen_port": int(client_port),
+            "listen_port": client_port,
             **self._relay_port(members, here),
             "advertised": here.client,
             "peers": {
@@ -213,17 +214,17 @@ class NewNode:
         }
         if self.admin:
             own: dict[str, object] = {"listen": self.admin}
-            if not is_loopback(self.admin.rpartition(":")[0].strip("[]")):
+            if not is_loopback(host_of(self.admin)):
                 own["token"] = secrets.token_hex(16)
             sections["admin"] = {**own, **sections["admin"]}
         return {name: values for name, values in sections.items() if values}
 
     def _relay_port(self, members: Mapping[str, Place], here: Place) -> dict[str, object]:
         """A port for its relay, unless something else of these members has it."""
-        port = int(here.client.rpartition(":")[2]) + RELAY_STEP
-        address = f"{here.host}:{port}"
+        port = port_of(here.client) + RELAY_STEP
+        address = join_address(here.host, port)
         taken = {address for place in members.values() for address in (place.client, place.peer)}
-        is_free = address not in taken and self.admin.rpartition(":")[2] != str(port)
+        is_free = address not in taken and not self.admin.endswith(f":{port}")
         has_relay = len(members) >= RELAYS_FROM and is_free and port < 1 << 16
         return {"relay_port": port} if has_relay else {}
 
@@ -279,8 +280,4 @@ def format_to_join(settings: NodeSettings) -> None:
 
 
 def _address(address: tuple[str, int]) -> str:
-    return f"{_bracketed(address[0])}:{address[1]}"
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+    return join_address(*address)

@@ -15,6 +15,7 @@ from cluster.local.profile import Member, Profile
 from cluster.settings.node import SECTIONS, NodeSettings, build_node
 from cluster.settings.settings import Settings
 from cluster.settings.values import to_toml
+from commitlog.address import port_of
 
 # A log file of RocketMQ's default size is 1 GiB and is allocated at once; three nodes that only try
 # something out should not take three of them.
@@ -44,7 +45,7 @@ def node_sections(root: Path, profile: Profile, member: Member) -> dict[str, dic
         "broker": {
             "root": str(data_folder(root, member)),
             "listen_host": member.host,
-            "listen_port": int(member.client.rpartition(":")[2]),
+            "listen_port": port_of(member.client),
             "advertised": member.advertised or member.client,
             "peers": {
                 other.process: member.forwards.get(other.process, other.client)
@@ -75,7 +76,7 @@ def node_sections(root: Path, profile: Profile, member: Member) -> dict[str, dic
         if section != NAMESERVER_SECTION:
             sections.setdefault(section, {})[key] = value
     if member.relay:
-        sections["broker"]["relay_port"] = int(member.relay.rpartition(":")[2])
+        sections["broker"]["relay_port"] = port_of(member.relay)
     return sections
 
 

@@ -17,6 +17,7 @@ from dataclasses import replace
 
 from cluster.local import plan
 from cluster.local.profile import BROKER, Member
+from commitlog.address import port_of
 
 HOST = "127.0.0.1"
 NODE_STEP = 100  # more than the groups of one node take
@@ -70,15 +71,12 @@ def next_broker(name: str, members: Sequence[Member]) -> Member:
     if len(brokers) < 2 or len({member.host for member in brokers}) > 1:
         return plan.broker(name, plan.next_host(members), relays=relays)
     host = brokers[0].host
-    last = max(int(member.client.rpartition(":")[2]) for member in brokers)
+    last = max(port_of(member.client) for member in brokers)
     added = plan.broker(name, host, relays=relays)
     return _moved(added, last - plan.CLIENT_PORT + NODE_STEP, host)
 
 
 def _moved(member: Member, step: int, host: str = HOST) -> Member:
     """The member at another host, all its ports by `step` higher."""
-    changes = {
-        purpose: f"{host}:{int(at.rpartition(':')[2]) + step}"
-        for purpose, at in member.listens().items()
-    }
+    changes = {purpose: f"{host}:{port_of(at) + step}" for purpose, at in member.listens().items()}
     return replace(member, **changes)  # type: ignore[arg-type]

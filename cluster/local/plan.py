@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cluster.local.profile import BROKER, NAMESERVER, Member
+from commitlog.address import split_address
 
 NAMESERVER_PORT = 9876
 CLIENT_PORT = 10911
@@ -160,11 +161,10 @@ def free_port(host: str) -> int:
 
 def can_bind(address: str) -> bool:
     """True if "host:port" is free; binds with SO_REUSEADDR, as the servers do."""
-    host, _, port = address.rpartition(":")
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((host, int(port)))
+            probe.bind(split_address(address))
             # Linux refuses the second of two listeners, not the second bind, with SO_REUSEADDR.
             probe.listen(1)
         except OSError:

@@ -26,6 +26,7 @@ import psutil
 
 from cluster.local import endings
 from cluster.local.node_log import LOG_FILE
+from commitlog.address import split_address
 
 # A node flushes and closes its files when asked to stop; a second is plenty, ten is a stuck disk.
 STOP_SECONDS_MAX = 10.0
@@ -302,14 +303,14 @@ def log_tail(folder: Path) -> str:
 
 def holder_of(address: str) -> str:
     """The process that listens on "host:port", in words."""
-    host, _, port = address.rpartition(":")
+    host, port = split_address(address)
     try:
         connections = psutil.net_connections("tcp")
     except psutil.AccessDenied:
         return "another process (its name is hidden from this user)"
     for connection in connections:
         local = connection.laddr
-        if not local or connection.status != psutil.CONN_LISTEN or local.port != int(port):
+        if not local or connection.status != psutil.CONN_LISTEN or local.port != port:
             continue
         if local.ip not in {host, "0.0.0.0", "::"}:
             continue

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster.home import home_folder, write_private
+from commitlog.address import host_of
 from commitlog.advice import Advised
 
 VERSION = 1
@@ -83,7 +84,7 @@ class Member:
     @property
     def host(self) -> str:
         """The host of its client address."""
-        return self.client.rpartition(":")[0]
+        return host_of(self.client)
 
     def listens(self) -> dict[str, str]:
         """Purpose → address that this process binds."""

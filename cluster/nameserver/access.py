@@ -18,6 +18,7 @@ from cluster.nameserver.used_seals import UsedSeals
 from cluster.protocol.frames import Frame
 from cluster.protocol.node_proof import PROOF, NewestProofs, is_proven
 from cluster.security.access_file import Access, require
+from commitlog.address import host_of
 from dledger.config import is_loopback
 
 
@@ -57,7 +58,7 @@ class Guard:
         elif self.accounts is not None:
             caller = self.accounts.caller(address, frame)
             require(caller, ADMIN if rule is Rule.ADMIN else ACCOUNT)
-        elif rule is Rule.ADMIN and not is_loopback(address.rpartition(":")[0].strip("[]")):
+        elif rule is Rule.ADMIN and not is_loopback(host_of(address)):
             raise Unauthorized(
                 f"request {frame.code} changes this name server, which has no accounts; ask from "
                 "its own machine, or start it with --acl-file"

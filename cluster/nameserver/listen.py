@@ -6,10 +6,9 @@ server does not check who registers. So an address beyond this machine has to be
 
 from __future__ import annotations
 
+from commitlog.address import split_address
 from commitlog.advice import Advised
 from dledger.config import is_loopback
-
-PORT_MAX = 65_535
 
 
 class NameServerConfigError(Advised, ValueError):
@@ -20,10 +19,10 @@ class NameServerConfigError(Advised, ValueError):
 
 def parse_listen(text: str) -> tuple[str, int]:
     """(host, port) of "host:port", an IPv6 host in brackets. Raises NameServerConfigError."""
-    host, _, port = text.rpartition(":")
-    if not host or not (port.isascii() and port.isdigit()) or int(port) > PORT_MAX:
-        raise NameServerConfigError(f"--listen {text!r} is no address; write host:port")
-    return host.removeprefix("[").removesuffix("]"), int(port)
+    try:
+        return split_address(text)
+    except ValueError as error:
+        raise NameServerConfigError(f"--listen {error}") from None
 
 
 def check_reach(host: str, *, open_to_network: bool) -> None:

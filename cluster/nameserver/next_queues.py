@@ -27,10 +27,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from cluster.nameserver.relays import RelayNode, best, relay_name, relayed, with_relays
-from cluster.nameserver.spread import host_of
 from cluster.protocol.rest_queues import first_count, rest_count
 from cluster.protocol.route import LEADER_ID, PERM_READ, BrokerData, QueueData
 from cluster.protocol.route import TopicRoute as Route
+from commitlog.address import host_of
 
 SECOND_PREFIX = "~3@"
 """Of the second relay's name; "~2@" is a notification route's (notify_routes.py)."""

@@ -32,10 +32,11 @@ from cluster.nameserver.broker_rows import (
 from cluster.nameserver.next_queues import with_next_queues, with_whole_relays
 from cluster.nameserver.notify_routes import serving, with_notify_routes
 from cluster.nameserver.relays import with_relays
-from cluster.nameserver.spread import host_of, spread_doors
+from cluster.nameserver.spread import spread_doors
 from cluster.protocol.headers import RegisterBrokerRequest, UnregisterBrokerRequest
 from cluster.protocol.route import LEADER_ID, PERM_WRITE, BrokerData, QueueData, TopicRoute
 from cluster.protocol.topics import Registration, TopicConfig
+from commitlog.address import host_of
 
 LEASE_SECONDS = 120.0
 """How long an address is shown after it was last heard, unless the broker says otherwise."""

@@ -21,9 +21,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cluster.nameserver.spread import host_of
 from cluster.protocol.route import LEADER_ID, PERM_READ, PERM_WRITE, BrokerData, QueueData
 from cluster.protocol.route import TopicRoute as Route
+from commitlog.address import host_of
 
 QUEUES = 1
 """Of a relay. A stock client goes round all queues, so this is its share while the leader lives."""

@@ -27,6 +27,7 @@ from cluster.nameserver.used_seals import UsedSeals
 from cluster.protocol.frames import Frame, FrameDecoder, encode_frame
 from cluster.security.access_file import Access
 from cluster.security.tls import listening
+from commitlog.address import join_address
 from dledger.config import TlsMode
 from dledger.membership.proof import secret_error
 from dledger.runtime.complaints import Complaints
@@ -101,7 +102,7 @@ class NameServer:
         """ "host:port" as bound; with port 0, the port that was given."""
         assert self._server is not None, "not started"
         host, port = self._server.sockets[0].getsockname()[:2]
-        return f"{host}:{port}"
+        return join_address(host, port)
 
     async def start(self) -> None:
         """Listen. Raises OSError when the address is taken."""

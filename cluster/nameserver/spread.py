@@ -15,6 +15,7 @@ from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from cluster.protocol.route import LEADER_ID, BrokerData
+from commitlog.address import host_of
 
 
 def spread_doors(brokers: Sequence[BrokerData], able: Set[str]) -> list[BrokerData]:
@@ -44,8 +45,3 @@ def _with_other_door(broker: BrokerData, able: Set[str], avoided: Set[str]) -> B
             addresses[LEADER_ID], addresses[broker_id] = address, addresses[LEADER_ID]
             return replace(broker, addresses=addresses)
     return broker
-
-
-def host_of(address: str) -> str:
-    """The host of an address, which tells nodes apart."""
-    return address.rpartition(":")[0]

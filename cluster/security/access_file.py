@@ -40,6 +40,7 @@ from cluster.core.access.single_use import SealNotOfNow, SignatureWindow, UsedBe
 from cluster.errors import ClusterError, QueueFull, SealStale, ServiceNotAvailable, Unauthorized
 from cluster.protocol.frames import Frame
 from cluster.protocol.send import message_count
+from commitlog.address import host_of
 from dledger.membership.proof import secret_error
 from dledger.runtime.watched_files import stamp_of
 
@@ -122,12 +123,12 @@ class Access:
         if not self.is_on:
             return UNASKED
         caller = self._signed(address, frame)
-        self._admit(caller, None if passed_on else _host(address), frame)
+        self._admit(caller, None if passed_on else host_of(address), frame)
         return caller
 
     def _signed(self, address: str, frame: Frame) -> Caller:
         """The account with that signature. Raises Unauthorized."""
-        host = _host(address)
+        host = host_of(address)
         try:
             return caller_of(self.accounts, host, frame.code, frame.ext, frame.body, frame.version)
         except Denied as error:
@@ -157,7 +158,7 @@ class Access:
                 f"{peer} passed this on without a signature, and the leader wants one; ask again, "
                 "with an account (an address that needs none: it must be in the leader's file, too)"
             ) from None
-        self._admit(caller, _host(address), frame, peer)
+        self._admit(caller, host_of(address), frame, peer)
         return caller
 
     def caller_again(self, address: str, frame: Frame) -> Caller:
@@ -190,7 +191,7 @@ class Access:
 
     def caller_with(self, address: str, key: str) -> Caller:
         """The account that a client registered with, as it is now."""
-        return claimed(self.accounts, _host(address), key) if self.is_on else UNASKED
+        return claimed(self.accounts, host_of(address), key) if self.is_on else UNASKED
 
     def take_connection(self, caller: Caller, connection: Connection) -> None:
         """Count a client's connection to its account's quota. Raises QueueFull."""
@@ -291,7 +292,3 @@ def require(caller: Caller, needs: Needs) -> None:
         caller.require(needs)
     except Denied as error:
         raise Unauthorized(str(error)) from None
-
-
-def _host(address: str) -> str:
-    return address.rpartition(":")[0].strip("[]")

@@ -28,6 +28,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from cluster.home import write_private
+from commitlog.address import without_brackets
 from commitlog.advice import Advised
 
 AUTHORITY, CLIENTS, CALLERS = "authority", "clients", "callers"
@@ -268,7 +269,7 @@ def _usage(*, signs: bool) -> x509.KeyUsage:
 
 def _host_name(host: str) -> x509.GeneralName:
     try:
-        return x509.IPAddress(ipaddress.ip_address(host.strip("[]")))
+        return x509.IPAddress(ipaddress.ip_address(without_brackets(host)))
     except ValueError:
         return x509.DNSName(host)
 

@@ -18,8 +18,8 @@ from typing import Final
 
 from cluster.settings.rocketmq_keys import each_line
 from cluster.settings.settings import SettingsError
+from commitlog.address import PORT_MAX, join_address
 
-PORT_MAX: Final = 65_535
 KEYS: Final = (
     *("bindAddress", "kvConfigPath", "listenPort", "needWaitForService", "waitSecondsForService"),
 )
@@ -71,7 +71,7 @@ def read_namesrv_conf(path: Path) -> NamesrvConf:
     waits = found.get("needWaitForService", "false") == "true"
     kept = found.get("kvConfigPath")
     return NamesrvConf(
-        f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
+        join_address(host, port),
         float(found.get("waitSecondsForService", "45")) if waits else 0.0,
         Path(kept).parent if kept else None,
     )

@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin
 
+from commitlog.address import is_address, split_address
+
 TRUE = {"true", "yes", "on", "1"}
 FALSE = {"false", "no", "off", "0"}
 
@@ -54,10 +56,8 @@ def _optional(value: object, hint: Any) -> object:
 
 
 def _address(value: object) -> tuple[str, int]:
-    if isinstance(value, str):
-        host, _, port = value.rpartition(":")
-        if host and port.isdigit() and int(port) < 65536:
-            return host.strip("[]"), int(port)
+    if isinstance(value, str) and is_address(value):
+        return split_address(value)
     raise ValueError(f'expected "host:port", got {value!r}')
 
 

@@ -10,11 +10,11 @@ import struct
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from commitlog.address import PORT_MAX, join_address
 from commitlog.errors import StoreUsageError
 
 HOST_V4_SIZE: Final = 8
 HOST_V6_SIZE: Final = 20
-PORT_MAX: Final = 65_535
 
 _V4 = struct.Struct(">BBBBi")
 
@@ -26,7 +26,7 @@ class Host(NamedTuple):
     port: int
 
     def __str__(self) -> str:
-        return f"[{self.ip}]:{self.port}" if ":" in self.ip else f"{self.ip}:{self.port}"
+        return join_address(self.ip, self.port)
 
 
 NO_HOST: Final = Host("0.0.0.0", 0)

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from commitlog.address import PORT_MAX
 from commitlog.errors import StoreDamaged, StoreUsageError
 from commitlog.files.system import OS_FILES, FileSystem
-from commitlog.records.hosts import PORT_MAX
 from commitlog.records.message import Message, decode_message
 from commitlog.records.message_fast import scan_record
 from commitlog.records.message_layout import MAGIC_V1, MAGIC_V2

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from commitlog.address import split_address
 from dledger.config import Address
 from dledger.core.configuration import NO_CONFIGURATION, Change, ChangeKind, Configuration
 from dledger.core.types import NodeId
@@ -208,10 +209,10 @@ class Roster:
 
 def peer_address(text: str) -> Address | None:
     """A member's peer address, from its own address text: "host:port", then other words."""
-    host, colon, port = text.partition(" ")[0].rpartition(":")
-    if not colon or not port.isdigit():
+    try:
+        return split_address(text.partition(" ")[0])
+    except ValueError:
         return None
-    return host.strip("[]"), int(port)
 
 
 def service_of(text: str) -> str:

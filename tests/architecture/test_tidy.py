@@ -52,6 +52,13 @@ def test_endless_loops_have_a_reason() -> None:
     assert not wrong, f"a comment beside `while True` must say what ends or bounds it: {wrong}"
 
 
+def test_addresses_are_taken_apart_in_one_place() -> None:
+    """commitlog/address.py, which knows the brackets of IPv6."""
+    pattern = re.compile(r"""r(partition|split)\(["']:["']|strip\(["']\[\]["']\)""")
+    found = {s.path for s in sources() if pattern.search(s.text)}
+    assert found == exceptions()["addresses"].keys()
+
+
 def test_queues_are_bounded() -> None:
     wrong = [
         f"{s.path}:{node.lineno}"

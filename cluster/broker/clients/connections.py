@@ -26,6 +26,7 @@ from cluster.protocol.headers import ConsumerListRequest, TopicRequest, decode
 from cluster.protocol.heartbeat import encode_consumer_list
 from cluster.protocol.json_body import dump
 from cluster.protocol.topics import encode_topic_list
+from commitlog.address import host_of
 
 
 def consumer_list(ports: ClientPorts, call: Call, request: ConsumerListRequest) -> None:
@@ -91,7 +92,7 @@ def all_producers(ports: ClientPorts, call: Call, request: None) -> None:
                 "clientId": member.info.client_id,
                 "language": member.info.language,
                 "lastUpdateTimestamp": _heard_ms(ports, call, member),
-                "remoteIP": member.info.address.rpartition(":")[0],
+                "remoteIP": host_of(member.info.address),
                 "version": member.info.version,
             }
             for member in members.values()

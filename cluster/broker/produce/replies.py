@@ -25,6 +25,7 @@ from cluster.protocol.fields import encode
 from cluster.protocol.frames import FLAG_ONEWAY, Frame
 from cluster.protocol.reply_headers import PushReplyRequest
 from cluster.protocol.send import SendReader, SendRequest, SendTemplate
+from commitlog.address import split_address
 from commitlog.errors import MessageTooLarge
 from commitlog.records.hosts import Host, pack_host
 from commitlog.records.properties import decode_properties
@@ -66,8 +67,7 @@ class _Replier:
     is_relayed = False  # a reply's queue is the one that it names
 
     def __init__(self, address: str) -> None:
-        host, _, port = address.rpartition(":")
-        self.born_host = pack_host(Host(host.strip("[]"), int(port)))
+        self.born_host = pack_host(Host(*split_address(address)))
         self.targets: dict[SendTemplate, SendTarget] = {}
 
     def write(self, data: bytes) -> None:

@@ -27,6 +27,7 @@ from cluster.protocol.headers import (
 )
 from cluster.protocol.json_body import MessageQueue
 from cluster.protocol.offset_id import decode_offset_id
+from commitlog.address import join_address
 from commitlog.records.message import decode_message, decode_messages
 
 GROUP = "TOOLS_CONSUMER"
@@ -105,7 +106,7 @@ async def message_by_id(instance: ClientInstance, message_id: str) -> ReceivedMe
     Raises InvalidRequest for another kind of id, NotFound.
     """
     host, port, position = decode_offset_id(message_id)
-    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    place = join_address(host, port)
     for name, data in (await instance.routes.registered()).items():
         if place not in data.addresses.values():
             continue

@@ -10,6 +10,7 @@ from cluster.client.connection.connection import Connection, ServerRequest
 from cluster.client.connection.shared_work import SharedWork
 from cluster.client.connection.signed_connection import SignedConnection
 from cluster.errors import ClientClosed, NotConnected, NotTrusted
+from commitlog.address import split_address
 
 GOODBYE_SECONDS_MAX = 1.0
 """How long `close` waits for queued bytes and TLS's closing handshake before it cuts."""
@@ -69,15 +70,15 @@ class Pool:
         self._open.clear()
 
     async def _connect(self, address: str) -> Connection:
-        host, _, port = address.rpartition(":")
+        host, port = split_address(address)
         loop = asyncio.get_running_loop()
         source = (self._config.source_host, 0) if self._config.source_host else None
         try:
             async with asyncio.timeout(self._config.connect_timeout):
                 _, connection = await loop.create_connection(
                     lambda: self._make(address),
-                    host.strip("[]"),
-                    int(port),
+                    host,
+                    port,
                     local_addr=source,
                     ssl=self._tls,
                 )

@@ -22,6 +22,7 @@ from cluster.protocol.admin_headers import StatsDataRequest
 from cluster.protocol.codes import VERSION, RequestCode
 from cluster.protocol.json_body import dump
 from cluster.protocol.topics import encode_topic_list
+from commitlog.address import split_address
 from commitlog.records.record import HEADER_SIZE
 from dledger.producers.durability import Durability
 
@@ -177,9 +178,9 @@ def get_config(ports: AdminPorts, call: Call, request: None) -> None:
     config, state = ports.live.now, ports.state
     lines = {f"{LIVE_LINES}{name}": text for name, text in state.settings.values.items()}
     lines |= {name: text_of_setting(getattr(config, own)) for name, own in _KEYS.items()}
-    ip, _, port = (ports.advertised or "").rpartition(":")
-    lines["brokerIP1"] = ip.strip("[]")
-    lines["listenPort"] = port
+    ip, port = split_address(ports.advertised) if ports.advertised else ("", "")
+    lines["brokerIP1"] = ip
+    lines["listenPort"] = str(port)
     lines["brokerId"] = "0" if ports.leadership.leads else "1"
     lines["brokerPermission"] = "6"
     lines["brokerRole"] = "SYNC_MASTER" if ports.leadership.leads else "SLAVE"

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from cluster.errors import InvalidRequest, Unauthorized
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.frames import FLAG_ONEWAY, Frame, response
+from commitlog.address import split_address
 from commitlog.records.hosts import Host
 from dledger.membership.proof import NONCE_SIZE, PROOF_SIZE, prove, proves
 
@@ -141,9 +142,8 @@ def _read(frame: Frame) -> Hello:
     """Raises InvalidRequest."""
     try:
         address, node, start_token = (frame.ext[name] for name in ("clientAddress", "node", "life"))
-        host, _, port = address.rpartition(":")
         term = int(frame.ext["term"]) if "term" in frame.ext else None
-        client, is_relayed = Host(host.strip("[]"), int(port)), frame.ext.get("relayed") == "true"
+        client, is_relayed = Host(*split_address(address)), frame.ext.get("relayed") == "true"
         return Hello(client, node, start_token, term, is_relayed)
     except (KeyError, ValueError) as error:
         raise InvalidRequest(

@@ -23,6 +23,7 @@ from cluster.errors import NotLeader
 from cluster.protocol.frames import Frame
 from cluster.protocol.raw_sends import RawSend
 from cluster.security.tls import DialTls
+from commitlog.address import split_address
 from dledger.config import TlsMode
 from dledger.core.types import Index, Term
 from dledger.membership.proof import NONCE_SIZE
@@ -196,13 +197,13 @@ class Links:
 
     async def _connect_once(self, link: ForwardLink, address: str) -> None:
         """Raises OSError."""
-        host, _, port = address.rpartition(":")
+        host, port = split_address(address)
         source = (self._config.source_host, 0) if self._config.source_host else None
         async with asyncio.timeout(CONNECT_SECONDS_MAX):
             await asyncio.get_running_loop().create_connection(
                 lambda: link,
-                host.strip("[]"),
-                int(port),
+                host,
+                port,
                 local_addr=source,
                 ssl=None if self._tls is None else self._tls.context(),
             )
