@@ -29,7 +29,7 @@ def is_address(text: str) -> bool:
 
 
 def host_of(text: str) -> str:
-    """The host without brackets, whatever the port is; "" in a text without a colon."""
+    """The host without brackets, also beside a wrong port; "" in a text without a colon."""
     return without_brackets(text.rpartition(":")[0])
 
 
