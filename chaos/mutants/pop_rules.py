@@ -24,8 +24,8 @@ POPS = (
         (
             Patch(
                 "cluster.core.pop.fold",
-                "self.held.done(origin, (int(offset),))",
-                "self.held.done(origin, tuple(self.held.get(origin).left))",
+                "self.held.replay_done(origin, (int(offset),))",
+                "self.held.replay_done(origin, tuple(self.held.get(origin).left))",
             ),
         ),
         tests=(f"{_CORE_TESTS}::test_what_was_stored_again_is_done_with_once",),

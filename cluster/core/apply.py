@@ -53,7 +53,7 @@ from cluster.core.pop.fold import PopFold
 from cluster.core.pop.names import REVIVE_FIELD, REVIVE_PREFIX
 from cluster.core.request_modes import RequestModeTable
 from cluster.core.subscription_groups import GroupTable
-from cluster.core.topic_changes import apply_topics, read_again
+from cluster.core.topic_changes import read_again, replay_topics
 from cluster.core.topics import DataVersion, TopicConfig, TopicTable
 from cluster.core.transactions.halves import CHECK_GROUP, HalfTable
 from cluster.core.transactions.rules import DEFAULT_CHECK_RULE, CheckRule
@@ -232,7 +232,7 @@ class AppliedState:
                     except StateRecordError as error:
                         index = self._pass_over(index, str(error))
                         continue
-                    self._change(change, store_ms, batch)
+                    self._replay(change, store_ms, batch)
                     batch.changes.append(change)
             index += 1
         batch.index, batch.store_ms = index, store_ms
@@ -248,11 +248,11 @@ class AppliedState:
     ) -> None:
         """A record that is deferred, or an outcome of one (folds.py); `properties`: its span."""
         record = scan_record(data, message)
-        self.deferred.take(record, origin)
+        self.deferred.replay(record, origin)
         if record.topic.startswith(REVIVE_FIELD):
-            self.pop.take(record, body_of(data, message))
+            self.pop.replay(record, body_of(data, message))
         if record.topic == OP_TOPIC_FIELD:
-            self.halves.take_ops(body_of(data, message))
+            self.halves.replay_ops(body_of(data, message))
         number_at = data.find(PRODUCER, *properties)
         if origin or number_at < 0:
             return
@@ -294,35 +294,35 @@ class AppliedState:
                     batch.changes.append(TopicsChanged(put=(wider,)))
         batch.rows.clear()
 
-    def _change(self, change: StateChange, store_ms: int, batch: Batch) -> None:
+    def _replay(self, change: StateChange, store_ms: int, batch: Batch) -> None:
         if isinstance(change, OffsetsCommitted):
-            self.offsets.apply(change)
+            self.offsets.replay(change)
             if change.group == CHECK_GROUP:
-                self.halves.settle_before(change.offsets.get(HALF_TOPIC, {}).get(0, 0))
+                self.halves.replay_settled_before(change.offsets.get(HALF_TOPIC, {}).get(0, 0))
         elif isinstance(change, LocksChanged):
-            self.locks.apply(change.group, change.owners)
+            self.locks.replay(change.group, change.owners)
         elif isinstance(change, TopicsChanged):
             self._close_rows(batch)  # it looks at the ends of all that came before
-            apply_topics(self.topics, change, self._ends, store_ms)
+            replay_topics(self.topics, change, self._ends, store_ms)
         elif isinstance(change, LogTrimmed):
             self.log_start = max(self.log_start, change.position)
         elif isinstance(change, RequestModeChanged):
-            self.modes.put(change.row)
+            self.modes.replay(change.row)
         elif isinstance(change, HalvesChecked):
-            self.halves.checked(change.checks, store_ms)
+            self.halves.replay_checked(change.checks, store_ms)
         elif isinstance(change, ProducerOwned):
             batch.tell_numbers()
             self.producers.owned(change.producer, change.owner, store_ms)
         elif isinstance(change, DelaysPassed):
-            self.delayed.passed(change.offsets, change.timers_ms)
-        elif not self._leveled.apply(change):
+            self.delayed.replay_passed(change.offsets, change.timers_ms)
+        elif not self._leveled.replay(change):
             assert isinstance(change, GroupsChanged)
-            self.groups.apply(change.put, change.delete, change.forbid, store_ms)
+            self.groups.replay(change.put, change.delete, change.forbid, store_ms)
             for name in change.delete:
                 for table in (self.locks, self.modes, self.pop):
-                    table.delete_group(name)
+                    table.replay_deletion(name)
                 if change.clean_offset:
-                    self.offsets.delete_group(name)
+                    self.offsets.replay_deletion(name)
 
     def to_checkpoint(self) -> bytes:
         """`capture`, encoded for `restore`."""
@@ -366,7 +366,7 @@ class AppliedState:
         value: dict[str, Any] = json.loads(data)
         if value["version"] != CHECKPOINT_VERSION:
             raise ValueError(f"checkpoint version {value['version']} is not {CHECKPOINT_VERSION}")
-        self.level.raised(int(value.get("level", 0)))  # not in those of earlier versions
+        self.level.replay(int(value.get("level", 0)))  # not in those of earlier versions
         if not fits(Index(value["applied"]), Term(value["term"]), int(value["position"])):
             raise ValueError(f"entry {value['applied']} of the checkpoint is not in the log")
         self.topics.restore(

@@ -56,7 +56,7 @@ class FeatureLevel:
     def __init__(self) -> None:
         self.value, self.known = 0, LEVEL
 
-    def raised(self, level: int) -> None:
+    def replay(self, level: int) -> None:
         """The log says so here; a lower mark is ignored. Raises UpgradeNeeded."""
         if level > self.known:
             raise UpgradeNeeded(level, self.known)

@@ -39,16 +39,16 @@ class LeveledTables:
         self.accounts = AccountTable()
         self.settings = SettingsTable()
 
-    def apply(self, change: StateChange) -> bool:
+    def replay(self, change: StateChange) -> bool:
         """False: the change is of another table. Raises UpgradeNeeded."""
         if isinstance(change, LevelRaised):
-            self.level.raised(change.level)
+            self.level.replay(change.level)
         elif isinstance(change, AccountsChanged):
             if self.level.value >= level_of_accounts(change.put):
-                self.accounts.apply(change.put, change.delete)
+                self.accounts.replay(change.put, change.delete)
         elif isinstance(change, SettingsChanged):
             if self.level.value >= SETTINGS_LEVEL:
-                self.settings.apply(change)
+                self.settings.replay(change)
         else:
             return False
         return True

@@ -60,7 +60,7 @@ class SettingsTable:
         """Have `changed` called with all values behind every change."""
         self._watchers.append(changed)
 
-    def apply(self, change: SettingsChanged) -> None:
+    def replay(self, change: SettingsChanged) -> None:
         """One record of the log."""
         left = {**self.values, **change.put}
         self.restore({name: left[name] for name in left if name not in change.delete})

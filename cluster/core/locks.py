@@ -42,7 +42,7 @@ class LockTable:
         """The owner's client id; an empty one for a free queue."""
         return self._rows.get(group, {}).get(queue, NOBODY)
 
-    def apply(self, group: str, owners: Mapping[Queue, str]) -> None:
+    def replay(self, group: str, owners: Mapping[Queue, str]) -> None:
         """Set new owners of some queues; an empty id frees one."""
         rows = self._rows.setdefault(group, {})
         self.count -= len(rows)
@@ -55,7 +55,7 @@ class LockTable:
         if not rows:
             del self._rows[group]
 
-    def delete_group(self, group: str) -> None:
+    def replay_deletion(self, group: str) -> None:
         """Free all queues that the group has locked."""
         self.count -= len(self._rows.pop(group, ()))
 
@@ -74,7 +74,7 @@ class LockTable:
         """Replace all owners by those of a checkpoint, in the form of `rows`."""
         self._rows, self.count = {}, 0
         for group, owners in rows:
-            self.apply(str(group), {(str(t), int(q)): str(client) for t, q, client in owners})
+            self.replay(str(group), {(str(t), int(q)): str(client) for t, q, client in owners})
 
 
 class Locked(NamedTuple):

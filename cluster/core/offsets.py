@@ -36,14 +36,14 @@ class OffsetTable:
         """Next offset to read, or None when the group never committed one here."""
         return self._rows.get(group, {}).get(topic, {}).get(queue)
 
-    def apply(self, change: OffsetsCommitted) -> None:
+    def replay(self, change: OffsetsCommitted) -> None:
         """Set the offsets of the change; those of other queues stay."""
         topics = self._rows.setdefault(change.group, {})
         for topic, queues in change.offsets.items():
             topics.setdefault(topic, {}).update(queues)
         self.changes += 1
 
-    def delete_group(self, group: str) -> None:
+    def replay_deletion(self, group: str) -> None:
         """Forget all offsets of the group."""
         if self._rows.pop(group, None) is not None:
             self.changes += 1
@@ -60,7 +60,7 @@ class OffsetTable:
         """Replace the table by a checkpoint's rows and count of changes."""
         self._rows = {}
         for row in rows:
-            self.apply(row)
+            self.replay(row)
         self.changes = changes
 
 

@@ -60,12 +60,12 @@ class RequestModeTable:
         """The mode that was set, or the default."""
         return self._rows.get((topic, group)) or RequestMode(topic, group)
 
-    def put(self, row: RequestMode) -> None:
+    def replay(self, row: RequestMode) -> None:
         """Set the mode of the row's topic and group."""
         self._rows[row.topic, row.group] = row
         self.changes += 1
 
-    def delete_group(self, group: str) -> None:
+    def replay_deletion(self, group: str) -> None:
         """The group is no more."""
         for key in [key for key in self._rows if key[1] == group]:
             del self._rows[key]
@@ -79,7 +79,7 @@ class RequestModeTable:
         """Raises KeyError, TypeError or ValueError."""
         self._rows = {}
         for row in map(RequestMode.from_json, rows):
-            self.put(row)
+            self.replay(row)
 
     def to_json(self) -> dict[str, Any]:
         """messageRequestMode.json, and the answer to 402: topic → group → row."""

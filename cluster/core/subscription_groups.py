@@ -61,22 +61,21 @@ class GroupTable:
         """The group's settings; None for an unknown group."""
         return self._rows.get(name)
 
-    def apply(
+    def replay(
         self,
         put: Iterable[Mapping[str, Any]],
         delete: Iterable[str],
         forbid: Mapping[str, Mapping[str, int]],
         timestamp: int,
     ) -> None:
-        """One record of the log."""
+        """One record of the log. `timestamp`: store time, ms."""
         for bean in put:
-            self.put(bean, timestamp)
+            self._put(bean, timestamp)
         for name in delete:
-            self.delete(name, timestamp)
-        self.forbid(forbid, timestamp)
+            self._delete(name, timestamp)
+        self._forbid(forbid, timestamp)
 
-    def put(self, bean: Mapping[str, Any], timestamp: int) -> None:
-        """Create or replace the settings of "groupName". `timestamp`: store time, ms."""
+    def _put(self, bean: Mapping[str, Any], timestamp: int) -> None:
         self._rows[str(bean["groupName"])] = dict(bean)
         self.version = self.version.next(timestamp)
 
@@ -88,10 +87,8 @@ class GroupTable:
         """Group → topic → bits, of those that are not 0."""
         return self._forbidden
 
-    def forbid(self, changes: Mapping[str, Mapping[str, int]], timestamp: int) -> None:
-        """Set bits of code 353: group → topic → bits, 0 lifts a ban. `timestamp`: store time,
-        ms.
-        """
+    def _forbid(self, changes: Mapping[str, Mapping[str, int]], timestamp: int) -> None:
+        """Bits of code 353: group → topic → bits, 0 lifts a ban."""
         for group, topics in changes.items():
             rows = {**self._forbidden.get(group, {}), **topics}
             rows = {topic: bits for topic, bits in rows.items() if bits}
@@ -101,12 +98,13 @@ class GroupTable:
                 self._forbidden.pop(group, None)
             self.version = self.version.next(timestamp)
 
-    def delete(self, name: str, timestamp: int) -> None:
-        """Delete settings and bans; a built-in group is as new. `timestamp`: store time, ms."""
-        self._rows.pop(name, None)
+    def _delete(self, name: str, timestamp: int) -> None:
+        """Settings and bans go; a built-in group is as new, in its place."""
         self._forbidden.pop(name, None)
         if name in BUILT_IN_GROUPS:
             self._rows[name] = new_group(name)
+        else:
+            self._rows.pop(name, None)
         self.version = self.version.next(timestamp)
 
     def logged(self) -> list[Mapping[str, Any]]:

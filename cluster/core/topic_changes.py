@@ -22,17 +22,17 @@ from cluster.core.topics import QUEUES_MAX, TopicConfig, TopicTable
 Ends = Mapping[bytes, Sequence[int]]  # encoded topic → next offset of each queue
 
 
-def apply_topics(table: TopicTable, change: TopicsChanged, ends: Ends, store_ms: int) -> None:
+def replay_topics(table: TopicTable, change: TopicsChanged, ends: Ends, store_ms: int) -> None:
     """`ends` are those of all entries before this one."""
     for row in change.create:
         if table.get(row.name) is None:
-            table.put(row, store_ms)
+            table.replay_put(row, store_ms)
     for row in change.put:
         gone = change.gone.get(row.name, {})
         kept = keep_readable(row, table.get(row.name), ends.get(row.name.encode(), ()), gone)
-        table.put(kept, store_ms)
+        table.replay_put(kept, store_ms)
     for name in change.delete:
-        table.delete(name, store_ms)
+        table.replay_deletion(name, store_ms)
 
 
 def keep_readable(
@@ -52,5 +52,5 @@ def read_again(table: TopicTable, topic: bytes, queue: int) -> TopicConfig | Non
     if row is None or not row.queues <= queue < QUEUES_MAX or table.is_built_in(row.name):
         return None
     wider = replace(row, read_queues=queue + 1)
-    table.put(wider, table.version.timestamp)
+    table.replay_put(wider, table.version.timestamp)
     return wider

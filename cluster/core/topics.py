@@ -160,16 +160,17 @@ class TopicTable:
         """True for a topic that every broker has."""
         return name in self._built_in
 
-    def put(self, config: TopicConfig, timestamp: int) -> None:
+    def replay_put(self, config: TopicConfig, timestamp: int) -> None:
         """Create or replace a topic. `timestamp`: store time, ms."""
         self._rows[config.name] = config
         self.version = self.version.next(timestamp)
 
-    def delete(self, name: str, timestamp: int) -> None:
-        """Remove a row; a built-in topic gets its built-in row again."""
-        self._rows.pop(name, None)
+    def replay_deletion(self, name: str, timestamp: int) -> None:
+        """Remove a row; a built-in topic gets its built-in row again, in its place."""
         if name in self._built_in:
             self._rows[name] = self._built_in[name]
+        else:
+            self._rows.pop(name, None)
         self.version = self.version.next(timestamp)
 
     def logged(self) -> list[TopicConfig]:

@@ -71,7 +71,7 @@ def _add_used_topics(state: AppliedState, survey: Survey) -> None:
         if state.topics.get(topic) is None and topic not in INTERNAL_TOPICS | OWN_TOPICS:
             missing[topic] = max(missing.get(topic, 0), queue_id + 1)
     for name, queues in sorted(missing.items()):
-        state.topics.put(TopicConfig(name, queues, queues), state.store_ms)
+        state.topics.replay_put(TopicConfig(name, queues, queues), state.store_ms)
 
 
 def _copied(root: Path, out: Path, files: FileSystem) -> None:

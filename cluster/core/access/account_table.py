@@ -52,7 +52,7 @@ class AccountTable:
         """The rows that a checkpoint keeps."""
         return [*self._rows.values()]
 
-    def apply(self, put: Iterable[Row], delete: Iterable[str]) -> None:
+    def replay(self, put: Iterable[Row], delete: Iterable[str]) -> None:
         """The rows were read before. An AccountsError leaves the table as it is."""
         self._apply(put, delete, self._rows, self._sizes, self.accounts)
 

@@ -2,9 +2,9 @@
 
 Source: docs/spec/store.md 7.1, 7.2.
 
-    deferred(record)  ─► waits: address → (level, due, queue offset)    level 0: timers, n: level n
-    settled(p)        ─► waits no longer
-    take_due(now)     ─► addresses whose time has come; they still wait, until an outcome is applied
+    replay_deferred(record)  ─► waits: address → (level, due, queue offset)  level 0: timers
+    replay_settled(p)        ─► waits no longer
+    take_due(now)            ─► addresses whose time has come; they wait until an outcome is applied
 
 What waits is a function of the log; it is a set, not a maximum: timers come due in any order. The
 order of deliveries within a level (a heap each) is the leader's, and is kept on every replica so
@@ -82,7 +82,7 @@ class DelayedTable:
 
     # -- the fold ----------------------------------------------------------------------------------
 
-    def deferred(self, record: ScannedRecord, origin: int) -> None:
+    def replay_deferred(self, record: ScannedRecord, origin: int) -> None:
         """A record that is to be delivered later waits from now on; others are ignored."""
         delay = self._delay(record)
         if delay is not None:
@@ -90,12 +90,12 @@ class DelayedTable:
             waiting = Waiting(delay.level, due_ms, record.queue_offset)
             self._add(record.physical_offset, waiting)
 
-    def settled(self, origin: int, record: ScannedRecord) -> None:
+    def replay_settled(self, origin: int, record: ScannedRecord) -> None:
         """End the wait of the message at `origin`, if it still waits: the first outcome counts."""
         if self._waiting.pop(origin, None) is not None:
             self.changes += 1
 
-    def passed(self, offsets: Mapping[int, int], timers_ms: int) -> None:
+    def replay_passed(self, offsets: Mapping[int, int], timers_ms: int) -> None:
         """An imported store has delivered these (`DelaysPassed`)."""
         gone = [
             position

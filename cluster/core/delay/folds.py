@@ -2,8 +2,8 @@
 
 Source: docs/spec/store.md 7.
 
-    record of a deferred topic                 ─► deferred(record)    it waits from now on
-    record with preparedTransactionOffset = p  ─► settled(p, record)  the one at p is done with
+    record of a deferred topic               ─► replay_deferred(record)    it waits from now on
+    record with preparedTransactionOffset p  ─► replay_settled(p, record)  the one at p is done with
 
 *Every* outcome is a record that names the deferred record's own address: a delivered copy, a
 committed transaction, a discard, a recall. Clients cannot set that field (sends store 0). Which of
@@ -82,11 +82,11 @@ class DeferredFold(Protocol):
 
     topics: frozenset[bytes]
 
-    def deferred(self, record: ScannedRecord, origin: int) -> None:
+    def replay_deferred(self, record: ScannedRecord, origin: int) -> None:
         """A committed record of one of `topics`: it waits from now on."""
         ...
 
-    def settled(self, origin: int, record: ScannedRecord) -> None:
+    def replay_settled(self, origin: int, record: ScannedRecord) -> None:
         """`record` is an outcome of the record deferred at `origin`, if that one waits here."""
         ...
 
@@ -113,13 +113,13 @@ class DeferredFolds:
             for topic in {topic for fold in folds.values() for topic in fold.topics}
         }
 
-    def take(self, record: ScannedRecord, origin: int) -> None:
+    def replay(self, record: ScannedRecord, origin: int) -> None:
         """A committed record that is deferred, or has an origin."""
         if origin:
             for fold in self._folds.values():
-                fold.settled(origin, record)
+                fold.replay_settled(origin, record)
         for fold in self._by_topic.get(record.topic, ()):
-            fold.deferred(record, origin)
+            fold.replay_deferred(record, origin)
 
     def first_waiting(self) -> int | None:
         """Lowest address that is still waited for: the log is not deleted up to it (R16)."""

@@ -36,7 +36,7 @@ _OFFSET = POP_CHECKPOINT_OFFSET.encode()
 
 
 class PopFold:
-    """A `DeferredFold` without topics of its own: `take` gets its records with their body."""
+    """A `DeferredFold` without topics of its own: `replay` gets its records with their body."""
 
     topics: frozenset[bytes] = frozenset()
 
@@ -46,29 +46,29 @@ class PopFold:
         self.ordered = OrderTable()
         self.changes = 0
 
-    def take(self, record: ScannedRecord, body: bytes) -> None:
+    def replay(self, record: ScannedRecord, body: bytes) -> None:
         """A committed record of the revive log."""
         found = decode_record(find_property(record.properties, b"TAGS") or b"", body)
         if found is not None:
             self.changes += 1
-            self._apply(found, record.physical_offset)
+            self._replay(found, record.physical_offset)
 
-    def _apply(self, record: PopRecord, address: int) -> None:
+    def _replay(self, record: PopRecord, address: int) -> None:
         match record:
             case Taken():
-                self.held.add(address, record)
+                self.held.replay_taken(address, record)
                 self._move(record.place, record.logged_from, record.next_offset)
             case Acked():
-                self.held.done(record.address, record.offsets)
+                self.held.replay_done(record.address, record.offsets)
             case OrderTaken():
-                self.ordered.taken(record)
+                self.ordered.replay_taken(record)
                 self._move(record.place, record.logged_from, record.next_offset)
             case OrderAcked():
-                following = self.ordered.acked(record)
+                following = self.ordered.replay_acked(record)
                 if following is not None:
                     self._move(record.place, *following)
             case OrderHidden():
-                self.ordered.hidden(record)
+                self.ordered.replay_hidden(record)
 
     def _move(self, place: Place, logged_from: int, next_offset: int) -> None:
         if next_offset == STAYS:
@@ -77,24 +77,24 @@ class PopFold:
         if now is not None and (logged_from == NOT_KNOWN or not logged_from <= now < next_offset):
             return
         offsets = {place.topic: {place.queue: next_offset}}
-        self._offsets.apply(OffsetsCommitted(place.group, offsets))
+        self._offsets.replay(OffsetsCommitted(place.group, offsets))
 
-    def deferred(self, record: ScannedRecord, origin: int) -> None:
+    def replay_deferred(self, record: ScannedRecord, origin: int) -> None:
         """No record waits here by its topic alone."""
 
-    def settled(self, origin: int, record: ScannedRecord) -> None:
+    def replay_settled(self, origin: int, record: ScannedRecord) -> None:
         """A message of the checkpoint at `origin` was stored again."""
         if self.held.get(origin) is None:
             return
         offset = find_property(record.properties, _OFFSET)
         if offset is not None and offset.isdigit():
-            self.held.done(origin, (int(offset),))
+            self.held.replay_done(origin, (int(offset),))
             self.changes += 1
 
-    def delete_group(self, group: str) -> None:
+    def replay_deletion(self, group: str) -> None:
         """Forget the group's held messages and ordered rows; its offsets are another table's."""
-        self.held.delete_group(group)
-        self.ordered.delete_group(group)
+        self.held.replay_deletion(group)
+        self.ordered.replay_deletion(group)
 
     def first_waiting(self) -> int | None:
         """Always None: the held messages are in the table, and expire like those of any queue."""

@@ -1,7 +1,7 @@
 """Messages that clients hold: taken, not acknowledged yet, not given again (a fold of the log).
 
-    add(address, taken)         address: of the checkpoint's own record
-    done(address, offsets)      acknowledged, or stored again for a retry
+    replay_taken(address, taken)  address: of the checkpoint's own record
+    replay_done(address, offsets) acknowledged, or stored again for a retry
     take_due(now)               checkpoints whose time is over, for the leader that gives them again
 
 A checkpoint goes when each of its messages is done with. What was not acknowledged comes back as a
@@ -58,7 +58,7 @@ class HeldTable:
 
     # -- the fold ----------------------------------------------------------------------------------
 
-    def add(self, address: int, taken: Taken) -> None:
+    def replay_taken(self, address: int, taken: Taken) -> None:
         """Hold the messages of a checkpoint; one known already, or without messages, is ignored."""
         if not taken.offsets or address in self._rows:
             return
@@ -68,7 +68,7 @@ class HeldTable:
         self._unacked[taken.place] = self._unacked.get(taken.place, 0) + len(held.left)
         heapq.heappush(self._due, (held.due_ms, address))
 
-    def done(self, address: int, offsets: Iterable[int]) -> None:
+    def replay_done(self, address: int, offsets: Iterable[int]) -> None:
         """Mark offsets of a pop as acknowledged; unknown or acknowledged ones are ignored."""
         held = self._rows.get(address)
         if held is None:
@@ -81,11 +81,11 @@ class HeldTable:
         if not held.left:
             self._forget(address)
 
-    def delete_group(self, group: str) -> None:
+    def replay_deletion(self, group: str) -> None:
         """Drop all held messages of a deleted group."""
         for address, held in list(self._rows.items()):
             if held.place.group == group:
-                self.done(address, tuple(held.left))
+                self.replay_done(address, tuple(held.left))
 
     def _forget(self, address: int) -> None:
         key = self._rows.pop(address).key
@@ -165,4 +165,4 @@ class HeldTable:
             place = Place(str(group), str(topic), int(queue))
             offsets = tuple(int(offset) for offset in left)
             taken = Taken(place, int(start), int(pop_ms), int(invisible_ms), offsets)
-            self.add(int(address), taken)
+            self.replay_taken(int(address), taken)

@@ -56,7 +56,7 @@ class OrderTable:
         """Everything."""
         return self._rows.items()
 
-    def taken(self, taken: OrderTaken) -> None:
+    def replay_taken(self, taken: OrderTaken) -> None:
         """Messages were given. Counts those given before once more, unless it is the same attempt
         again.
         """
@@ -76,7 +76,7 @@ class OrderTable:
         self._rows[taken.place] = row
         self.changes += 1
 
-    def acked(self, acked: OrderAcked) -> tuple[int, int] | None:
+    def replay_acked(self, acked: OrderAcked) -> tuple[int, int] | None:
         """From which offset the group goes on to which; None when it was not given last."""
         row = self._rows.get(acked.place)
         if row is None or row.taken.pop_ms != acked.pop_ms or acked.offset not in row.taken.offsets:
@@ -89,7 +89,7 @@ class OrderTable:
         del self._rows[acked.place]
         return first, max(row.taken.offsets) + 1
 
-    def hidden(self, hidden: OrderHidden) -> None:
+    def replay_hidden(self, hidden: OrderHidden) -> None:
         """Change when a message is visible again; ignored unless it is of the last pop and not
         acknowledged.
         """
@@ -107,7 +107,7 @@ class OrderTable:
         until_ms = max((row.visible_at_ms(offset) for offset in row.left), default=0)
         return until_ms if until_ms > now_ms else 0
 
-    def delete_group(self, group: str) -> None:
+    def replay_deletion(self, group: str) -> None:
         """Forget all rows of the group."""
         for place in [place for place in self._rows if place.group == group]:
             del self._rows[place]

@@ -89,7 +89,7 @@ class HalfTable:
 
     # -- the fold ----------------------------------------------------------------------------------
 
-    def deferred(self, record: ScannedRecord, origin: int) -> None:
+    def replay_deferred(self, record: ScannedRecord, origin: int) -> None:
         """A half waits from now on; a record of the op topic only moves that queue's end."""
         self.changes += 1
         if record.topic == _OP:
@@ -104,7 +104,7 @@ class HalfTable:
         )
         self._put(record.physical_offset, half)
 
-    def settled(self, origin: int, record: ScannedRecord) -> None:
+    def replay_settled(self, origin: int, record: ScannedRecord) -> None:
         """End the wait of the half at `origin`, if it still waits: the first outcome counts.
 
         A record that is itself a half was put back in its place; that is only remembered.
@@ -115,7 +115,7 @@ class HalfTable:
             kind = {_OP: Outcome.ROLLED_BACK, _GIVEN_UP: Outcome.GIVEN_UP}
             self._settle(origin, kind.get(record.topic, Outcome.COMMITTED))
 
-    def take_ops(self, body: bytes) -> None:
+    def replay_ops(self, body: bytes) -> None:
         """An op record's body: queue offsets, each with a comma behind it.
 
         Source: docs/spec/store.md 7.3.
@@ -126,13 +126,13 @@ class HalfTable:
                 if position is not None:
                     self._settle(position, Outcome.ROLLED_BACK)
 
-    def settle_before(self, offset: int) -> None:
+    def replay_settled_before(self, offset: int) -> None:
         """RocketMQ is done with the halves before this queue offset: given up, or put back."""
         for position, half in list(self._waiting.items()):
             if half.offset < offset:
                 self._settle(position, Outcome.GIVEN_UP)
 
-    def checked(self, checks: Mapping[int, int], store_ms: int) -> None:
+    def replay_checked(self, checks: Mapping[int, int], store_ms: int) -> None:
         """A producer is asked for the n-th time; 0: a half was resumed, its checks begin again."""
         for position, count in checks.items():
             half = self._waiting.get(position)

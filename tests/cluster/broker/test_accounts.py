@@ -211,7 +211,7 @@ async def test_who_says_to_be_a_node_and_proves_nothing_is_believed_nothing(
 ) -> None:
     async with make_brokers(3) as brokers:
         leader, follower = await brokers.leader(), await brokers.follower()
-        leader.parts.state.accounts.apply([CHIEF], ())  # and then the secret was taken away
+        leader.parts.state.accounts.replay([CHIEF], ())  # and then the secret was taken away
         liar = await brokers.client(leader)
         hello = {
             "clientAddress": "10.0.0.1:1",
@@ -236,7 +236,7 @@ def test_what_waited_for_a_leader_is_not_served_without_an_account_that_came_mea
     client = HandClient(broker)
     waiting = client.ask(17, new_topic("made").ext)
     assert waiting.answer is None
-    broker.parts.state.accounts.apply([CHIEF], ())
+    broker.parts.state.accounts.replay([CHIEF], ())
     broker.lead()
     broker.commit()
     assert waiting.code == NO_PERMISSION

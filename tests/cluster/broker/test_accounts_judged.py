@@ -51,7 +51,7 @@ def row(key: str) -> Mapping[str, Any]:
 
 
 def change(broker: HandBroker, put: Any = (), delete: Any = ()) -> None:
-    broker.parts.state.accounts.apply(put, delete)
+    broker.parts.state.accounts.replay(put, delete)
 
 
 @pytest.fixture

@@ -145,13 +145,13 @@ def test_an_account_of_an_earlier_release_with_a_scoped_source_can_be_altered(to
         (Code.AUTH_CREATE_USER, {"password": SECRET}),
         (Code.AUTH_UPDATE_USER, {"userStatus": "disable"}),
     ):
-        accounts.apply([stored], ())
+        accounts.replay([stored], ())
         tool.user("a-writer", code, **body)
         assert tool.rows()["a-writer"]["policies"] == [kept]
-    accounts.apply([stored], ())
+    accounts.replay([stored], ())
     tool.asks(Code.CHANGE_ACCOUNTS, {"alter": [{"accessKey": "a-writer", "admin": True}]})
     assert tool.rows()["a-writer"] == {**stored, "admin": True, "policies": [kept]}
-    accounts.apply([stored], ())
+    accounts.replay([stored], ())
     tool.acl(entry("Topic:more"))
     assert tool.rows()["a-writer"]["policies"][0] == kept
     scoped = {
@@ -235,7 +235,7 @@ def test_a_list_that_is_too_long_for_an_answer_is_refused(tool: Tool) -> None:
         {**CHIEF_ROW, "accessKey": f"user-{number:03}", "topicPerms": many, "groupPerms": ["g=SUB"]}
         for number in range(11)
     ]
-    tool.broker.parts.state.accounts.apply(rows, ())
+    tool.broker.parts.state.accounts.replay(rows, ())
     tool.is_refused(INVALID, "give a subject filter", Code.AUTH_LIST_ACL)
     tool.is_refused(INVALID, "give a subject filter", Code.AUTH_LIST_ACL, resourceFilter="t7")
     (one,) = tool.asks(Code.AUTH_LIST_ACL, subjectFilter="User:user-001", resourceFilter="Group")
@@ -245,7 +245,7 @@ def test_a_list_that_is_too_long_for_an_answer_is_refused(tool: Tool) -> None:
         for number in range(140)
     ]
     assert len(tool.asks(Code.LIST_ACCOUNTS)["accounts"]) == 13
-    tool.broker.parts.state.accounts.apply(rows, ())
+    tool.broker.parts.state.accounts.replay(rows, ())
     tool.is_refused(INVALID, "8388608 bytes; list users", Code.LIST_ACCOUNTS)
     assert len(tool.asks(Code.AUTH_LIST_USER)) == 153
     rows = [
@@ -256,5 +256,5 @@ def test_a_list_that_is_too_long_for_an_answer_is_refused(tool: Tool) -> None:
         }
         for number in range(140)
     ]
-    tool.broker.parts.state.accounts.apply(rows, ())
+    tool.broker.parts.state.accounts.replay(rows, ())
     tool.is_refused(INVALID, "bytes; give a subject", Code.AUTH_LIST_ACL, subjectFilter="wide")

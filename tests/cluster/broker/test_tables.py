@@ -6,6 +6,7 @@ the other one gets what is committed, byte for byte. What a lost leadership did 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -27,6 +28,8 @@ from .test_transactions import COMMIT, ROLLBACK, Half
 ROUNDS, REQUESTS = 6, 40
 #: How entries were gathered when they were applied shows here, and nowhere else.
 BATCHED = {"Stream.runs": "runs of numbers; which one comes next is compared by itself"}
+#: Tables of a checkpoint that show it.
+GATHERED = {"producers"}
 #: What a leader keeps of what is applied, by class and field.
 KEPT = {
     "Appender._leaderships": "counts",
@@ -195,7 +198,14 @@ def test_a_leader_with_nothing_on_its_way_holds_nothing_more_than_at_its_start(
     broker.close()
 
 
+def tables_of(broker: HandBroker) -> dict[str, str]:
+    """Each table of its checkpoint as text, in the order in which it is written."""
+    checkpoint = json.loads(broker.parts.state.to_checkpoint())
+    return {name: json.dumps(table) for name, table in checkpoint.items() if name not in GATHERED}
+
+
 def check_equal(one: HandBroker, other: HandBroker) -> None:
+    assert tables_of(one) == tables_of(other)
     mine, theirs = one.parts.state, other.parts.state
     assert mine.applied == theirs.applied
     assert difference(mine, theirs, but=BATCHED) == []

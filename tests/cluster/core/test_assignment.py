@@ -70,13 +70,13 @@ def test_queues_shared_with_the_members_before() -> None:
 def test_the_table() -> None:
     table = RequestModeTable()
     assert table.get("T", "G").mode == "PULL"
-    table.put(RequestMode("T", "G", POP, 3))
-    table.put(RequestMode("U", "G", POP))
+    table.replay(RequestMode("T", "G", POP, 3))
+    table.replay(RequestMode("U", "G", POP))
     again = RequestModeTable()
     again.restore([row.to_json() for row in table.rows()])
     assert again.rows() == table.rows()
     assert again.to_json()["messageRequestModeMap"]["T"]["G"]["popShareQueueNum"] == 3
-    again.delete_group("G")
+    again.replay_deletion("G")
     assert len(again) == 0
     with pytest.raises(ValueError, match="none of PULL, POP"):
         RequestMode.from_json({"topic": "T", "consumerGroup": "G", "mode": "PUSH"})

@@ -19,7 +19,7 @@ class Leader:
 
     def lock(self, client: str, now: float, *queues: tuple[str, int]) -> set[tuple[str, int]]:
         locked = self.leases.lock("g", client, queues, now)
-        self.table.apply("g", locked.change)
+        self.table.replay("g", locked.change)
         self.leases.settled("g", locked.change, now)
         return {queue for queue in queues if self.table.owner("g", queue) == client}
 
@@ -63,20 +63,20 @@ def test_only_the_owner_unlocks() -> None:
     assert leader.leases.unlock("g", "b", [Q0]) == {}
     change = leader.leases.unlock("g", "a", [Q0, Q1])
     assert change == {Q0: NOBODY}
-    leader.table.apply("g", change)
+    leader.table.replay("g", change)
     leader.leases.settled("g", change, 1.0)
     assert leader.lock("b", 1.0, Q0) == {Q0}
 
 
 def test_the_table_is_restored_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     table = LockTable()
-    table.apply("g", {Q0: "a", Q1: "b"})
-    table.apply("h", {Q0: "c"})
+    table.replay("g", {Q0: "a", Q1: "b"})
+    table.replay("h", {Q0: "c"})
     again = LockTable()
     again.restore(table.rows())
     assert (again.rows(), again.count) == (table.rows(), 3)
     monkeypatch.setattr(locks_module, "LOCKS_MAX", 3)
     with pytest.raises(TooManyLocks):
         LockLeases(again).lock("g", "a", [("T", 2)], 0.0)
-    again.delete_group("g")
+    again.replay_deletion("g")
     assert again.count == 1

@@ -15,7 +15,7 @@ def test_commits_of_one_second_become_one_record() -> None:
     commits.commit("g", "T", 0, 5)
     first = commits.take_due(10.0)
     assert first == [OffsetsCommitted("g", {"T": {0: 5}})]
-    table.apply(first[0])
+    table.replay(first[0])
     commits.settled("g", ok=True)
     for offset in range(6, 100):
         commits.commit("g", "T", 0, offset)
@@ -35,7 +35,7 @@ def test_groups_do_not_wait_for_each_other() -> None:
 
 def test_what_the_log_says_already_is_not_logged() -> None:
     table = OffsetTable()
-    table.apply(OffsetsCommitted("g", {"T": {0: 5}}))
+    table.replay(OffsetsCommitted("g", {"T": {0: 5}}))
     commits = OffsetCommits(table)
     assert not commits.commit("g", "T", 0, 5)
     assert commits.take_due(9.0) == []
@@ -46,7 +46,7 @@ def test_what_the_log_says_already_is_not_logged() -> None:
 
 def test_going_back_to_what_is_logged_still_answers_who_waits() -> None:
     table = OffsetTable()
-    table.apply(OffsetsCommitted("g", {"T": {0: 5}}))
+    table.replay(OffsetsCommitted("g", {"T": {0: 5}}))
     commits = OffsetCommits(table)
     assert commits.commit("g", "T", 0, 6, "waits")
     commits.commit("g", "T", 0, 5)
@@ -58,7 +58,7 @@ def test_the_newest_offset_is_the_wish_then_the_record_in_flight_then_what_is_lo
     table = OffsetTable()
     commits = OffsetCommits(table)
     assert commits.newest("g", "T", 0) is None
-    table.apply(OffsetsCommitted("g", {"T": {0: 5}}))
+    table.replay(OffsetsCommitted("g", {"T": {0: 5}}))
     assert commits.newest("g", "T", 0) == 5
     commits.commit("g", "T", 0, 7)
     assert commits.newest("g", "T", 0) == 7
@@ -82,14 +82,14 @@ def test_a_flush_does_not_wait_for_the_second() -> None:
     commits = OffsetCommits(table)
     commits.commit("g", "T", 0, 1)
     for change in commits.take_due(1.0):
-        table.apply(change)
+        table.replay(change)
     commits.settled("g", ok=True)
     commits.commit("g", "T", 0, 2)
     assert commits.take_due(1.1) == []
     assert commits.flush("g", "reader")
     assert commits.take_due(1.1) == [OffsetsCommitted("g", {"T": {0: 2}})]
     assert commits.settled("g", ok=True) == ["reader"]
-    table.apply(OffsetsCommitted("g", {"T": {0: 2}}))
+    table.replay(OffsetsCommitted("g", {"T": {0: 2}}))
     assert not commits.flush("g", "reader"), "nothing is outstanding"
 
 
@@ -151,7 +151,7 @@ def test_the_log_ends_with_what_was_committed_last(steps: list[tuple[str, int, i
         if kind == "flush":
             waiting += commits.flush("g", object())
         if kind in ("settle", "end") and in_flight is not None:
-            table.apply(in_flight)
+            table.replay(in_flight)
             in_flight = None
             answered += len(commits.settled("g", ok=True))
         if kind == "refuse" and in_flight is not None:
@@ -166,7 +166,7 @@ def test_the_log_ends_with_what_was_committed_last(steps: list[tuple[str, int, i
                 assert in_flight is None, "one record in flight per group"
                 in_flight = due[0]
     if in_flight is not None:
-        table.apply(in_flight)
+        table.replay(in_flight)
         answered += len(commits.settled("g", ok=True))
     assert {q: table.get("g", "T", q) for q in wanted} == wanted
     assert answered == waiting

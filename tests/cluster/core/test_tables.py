@@ -106,7 +106,9 @@ def test_a_checkpoint_and_the_rest_give_what_the_whole_log_gives(
         if cut:
             after.restore(before.to_checkpoint(), lambda *_: True)
         assert difference(before, after) == []
+        assert after.to_checkpoint() == before.to_checkpoint()
         replay(after, history.log, ends)
+        assert after.to_checkpoint() == whole.to_checkpoint()
         assert differs(expected, contents(after)) == []
     assert differs(expected, contents(before)) == []  # a checkpoint leaves its state as it was
 

@@ -37,7 +37,7 @@ def test_auto_creation_takes_the_smaller_number_of_queues(
 
 
 def test_auto_creation_needs_the_inherit_bit(table: TopicTable) -> None:
-    table.put(TopicConfig("parent", 4, 4, perm=6), 1)
+    table.replay_put(TopicConfig("parent", 4, 4, perm=6), 1)
     assert table.plan_auto_create("T", "parent", 4) is None
     assert table.plan_auto_create("T", "missing", 4) is None
 
@@ -56,11 +56,11 @@ def test_retry_and_dead_letter_topics_without_a_default_topic_have_one_queue(
 
 def test_a_deleted_built_in_row_falls_back_to_what_it_was(table: TopicTable) -> None:
     before = table.get("TBW102")
-    table.put(TopicConfig("TBW102", 2, 2, perm=7), 5)
-    table.delete("TBW102", 6)
+    table.replay_put(TopicConfig("TBW102", 2, 2, perm=7), 5)
+    table.replay_deletion("TBW102", 6)
     assert table.get("TBW102") == before
-    table.put(TopicConfig("T"), 7)
-    table.delete("T", 8)
+    table.replay_put(TopicConfig("T"), 7)
+    table.replay_deletion("T", 8)
     assert table.get("T") is None
     assert table.version == DataVersion(counter=4, timestamp=8)
 

@@ -59,7 +59,7 @@ def test_an_overdue_timer_is_not_called_delivered(tmp_path: Path) -> None:
     state.store_ms = NOW + 60_000
     write_timer_check(state, tmp_path, OS_FILES)
     read_ms = read_timer_check(tmp_path / "config", OS_FILES)
-    state.delayed.passed({}, read_ms)
+    state.delayed.replay_passed({}, read_ms)
     assert len(state.delayed) == 1
 
 

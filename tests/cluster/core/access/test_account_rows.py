@@ -95,7 +95,7 @@ def test_the_table_is_bounded_in_bytes() -> None:
     wide = {**ROW, "takeOverProducers": ["p" * (ROW_BYTES_MAX - 200)]}
     rows = [{**wide, "accessKey": f"account-{at}"} for at in range(256)]
     table = AccountTable()
-    table.apply([chief, *rows], ())
+    table.replay([chief, *rows], ())
     size = sum(map(row_size, table.rows()))
     more = [{**wide, "accessKey": f"more-{at}"} for at in range(2)]
     assert size <= TABLE_BYTES_MAX < size + sum(map(row_size, more))
@@ -106,7 +106,7 @@ def test_the_table_is_bounded_in_bytes() -> None:
 
 def test_a_state_that_cannot_be_read_changes_nothing() -> None:
     table = AccountTable()
-    table.apply([{**ROW, "admin": True}], ())
+    table.replay([{**ROW, "admin": True}], ())
     before = table.rows()
     with pytest.raises(AccountsError):
         table.restore([{"accessKey": "short"}])
@@ -139,5 +139,5 @@ def test_a_table_and_its_checkpoint_take_what_is_decoded() -> None:
     decoded = decode_change(ACCOUNTS_TOPIC, encode_change(change).body)
     assert decoded == change
     table = AccountTable()
-    table.apply(change.put, change.delete)
+    table.replay(change.put, change.delete)
     assert table.rows() == [*change.put]

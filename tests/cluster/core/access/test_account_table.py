@@ -17,7 +17,7 @@ SECOND = {**CHIEF, "accessKey": "the-second"}
 
 def state(*rows: dict[str, Any]) -> AppliedState:
     made = AppliedState(())
-    made.accounts.apply(rows, ())
+    made.accounts.replay(rows, ())
     return made
 
 
@@ -36,7 +36,7 @@ def test_no_change_leaves_the_log_without_an_administrator(
     put: list[dict[str, Any]], delete: list[str]
 ) -> None:
     table = AccountTable()
-    table.apply([CHIEF], ())
+    table.replay([CHIEF], ())
     with pytest.raises(AccountsError, match="no administrator would be left"):
         table.check(put, delete)
     table.check([SECOND], ["the-chief"])
@@ -60,7 +60,7 @@ def test_a_checkpoint_of_the_version_before_is_read() -> None:
 def test_who_watches_hears_of_every_change() -> None:
     table, heard = AccountTable(), list[int]()
     table.watch(lambda: heard.append(len(table)))
-    table.apply([CHIEF, SECOND], ())
-    table.apply((), ["the-second"])
+    table.replay([CHIEF, SECOND], ())
+    table.replay((), ["the-second"])
     table.restore(())
     assert heard == [2, 1, 0]

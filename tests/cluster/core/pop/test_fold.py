@@ -74,7 +74,7 @@ class Log:
     def add(self, record: PopRecord) -> int:
         self.address += 100
         data = revive_record(record, self.address)
-        self.fold.take(scan_record(data), encode_record(record)[1])
+        self.fold.replay(scan_record(data), encode_record(record)[1])
         return self.address
 
     def offset(self) -> int | None:
@@ -127,12 +127,12 @@ def test_taken_acknowledged_gone() -> None:
 def test_what_was_stored_again_is_done_with_once() -> None:
     log = Log()
     address = log.add(taken())
-    log.fold.settled(address, scan_record(again(address, 1)))
-    log.fold.settled(address, scan_record(again(address, 1)))
+    log.fold.replay_settled(address, scan_record(again(address, 1)))
+    log.fold.replay_settled(address, scan_record(again(address, 1)))
     held = log.fold.held.get(address)
     assert held is not None
     assert held.left == {0, 2}
-    log.fold.settled(999, scan_record(again(999, 0)))
+    log.fold.replay_settled(999, scan_record(again(999, 0)))
     assert held.left == {0, 2}, "another kind of origin"
 
 
@@ -141,10 +141,10 @@ def test_offsets_move_only_from_where_the_taker_saw_them() -> None:
     log.add(taken(0))
     log.add(taken(3))
     assert log.offset() == 6
-    log.offsets.apply(OffsetsCommitted("G", {"T": {0: 1}}))
+    log.offsets.replay(OffsetsCommitted("G", {"T": {0: 1}}))
     log.add(taken(6))
     assert log.offset() == 1, "an administrator moved it meanwhile"
-    log.offsets.apply(OffsetsCommitted("G", {"T": {0: 100}}))
+    log.offsets.replay(OffsetsCommitted("G", {"T": {0: 100}}))
     log.add(taken(9))
     assert log.offset() == 100
 
@@ -198,7 +198,7 @@ def test_a_deleted_group_is_owed_nothing() -> None:
     log.add(taken())
     log.add(OrderTaken(Place("G", "U", 0), 1, 1, (0,)))
     other = log.add(Taken(Place("H", "T", 0), 0, 1, 1, (0,)))
-    log.fold.delete_group("G")
+    log.fold.replay_deletion("G")
     assert len(log.fold.ordered) == 0
     assert [log.fold.held.get(other) is not None, len(log.fold.held)] == [True, 1]
 
