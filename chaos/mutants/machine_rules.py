@@ -235,8 +235,8 @@ MACHINES = (
         ("R8",),
         one_patch(
             "dledger.machine.applier",
-            "        self.applied, self._time_ms, self.is_whole = head.index, head.time_ms, True\n",
-            "        self.applied, self.is_whole = head.index, True\n",
+            "self.applied, self._time_ms = head.index, head.time_ms\n",
+            "self.applied = head.index\n",
         ),
         tests=(
             "tests/dledger/machine/test_results.py::"
@@ -247,8 +247,8 @@ MACHINES = (
         "sessions-are-lost-with-a-restored-state",
         ("R8",),
         one_patch(
-            "dledger.machine.applier",
-            "            self.sessions.load(head.sessions)\n",
+            "dledger.machine.given",
+            "        sessions.load(head.sessions)\n",
             "",
         ),
         tests=(_SIMULATED,),

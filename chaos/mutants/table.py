@@ -35,6 +35,7 @@ from chaos.mutants.step_down_rules import STEP_DOWN
 from chaos.mutants.storage_rules import STORAGE
 from chaos.mutants.together_rules import TOGETHER
 from chaos.mutants.transaction_rules import TRANSACTIONS
+from chaos.mutants.turn_rules import TURNS
 
 MUTANTS: tuple[Mutant, ...] = (
     *ELECTION,
@@ -55,6 +56,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *SNAPSHOTS,
     *MACHINES,
     *TOGETHER,
+    *TURNS,
     *OBJECTS,
     *EMBEDDED,
     *REPLICA,

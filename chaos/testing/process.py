@@ -92,9 +92,9 @@ class NotedMachine(ReplicatedStateMachine[bytes, bytes]):
         """As the user's."""
         return self.plain.snapshot()
 
-    def restore(self, state: bytes) -> None:
+    def restore(self, state: bytes) -> Callable[[], None] | None:
         """Give the user's machine this state."""
-        self.plain.restore(state)
+        return self.plain.restore(state)
 
     def checksum(self) -> int:
         """As the user's; 0 for one that has none, on every node alike."""

@@ -369,8 +369,8 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         """The value of `fn()`, which looks at the state, changes it not and copies its findings.
 
         `staleness`: what was acknowledged in the last so many seconds may be missed, which costs
-        one round to a majority in so many seconds, instead of one for each read. Raises NotLeader
-        and other NotDone when no round succeeds, NodeFailed.
+        one round to a majority in so many seconds, instead of one for each read. It waits for a
+        state that is restored. Raises NotLeader and others when no round succeeds, NodeFailed.
         """
         return self._thread.run(self._inner.read(fn, consistency=consistency, staleness=staleness))
 

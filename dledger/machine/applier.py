@@ -10,7 +10,6 @@ on every node and after each restart.
 
 from __future__ import annotations
 
-import io
 import struct
 from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import islice
@@ -32,8 +31,9 @@ from dledger.machine.entries import (
     opened,
     runs_of,
 )
+from dledger.machine.given import Given, give, resumed
 from dledger.machine.sessions import NOT_KEPT, Sessions, Verdict
-from dledger.machine.state_head import StateHead, read_head
+from dledger.machine.state_head import StateHead
 from dledger.machine.state_machine import (
     Entry,
     ReplicatedStateMachine,
@@ -41,7 +41,7 @@ from dledger.machine.state_machine import (
     json_bytes,
 )
 from dledger.replica.envelope import is_noop
-from dledger.snapshots.state_file import StateFile, buffered
+from dledger.snapshots.state_file import StateFile
 
 C = TypeVar("C")
 R = TypeVar("R")
@@ -103,7 +103,9 @@ class Applier(Generic[C, R]):
         self.count = 0
         #: Highest index that the state holds.
         self.applied = -1
-        #: False once an entry or a state was taken in part, which stops the node.
+        #: That of a state which a thread gives the machine, -1 for none.
+        self.restoring = -1
+        #: False while an entry or a state is taken in part; one that raises stops the node.
         self.is_whole = True
 
     def apply(self, entries: Iterable[Row], *, leads: bool) -> None:
@@ -348,31 +350,26 @@ class Applier(Generic[C, R]):
 
         `data`: the bytes of `head` and the state behind them. Raises StateMachineFailed.
         """
-        restore_from = self.machine.restore_from
-        if isinstance(data, bytes):
-            self._load(file := io.BytesIO(data), index, lambda: restore_from(file))
-            return
-        with data.open() as raw:
-            self._load(raw, index, lambda: restore_from(buffered(raw)))
+        self.begin(index)
+        self.adopt(give(self.machine, data, index))
+
+    def begin(self, index: int) -> None:
+        """A state as of entry `index` is given to the machine; `adopt` follows."""
+        self.is_whole, self.restoring = False, index
+
+    def adopt(self, given: Given) -> None:
+        """The machine has a state: go on behind it. Raises StateMachineFailed."""
+        given.end()
+        head, self.sessions, _ = given
+        self.applied, self._time_ms = head.index, head.time_ms
+        self._batch.number = head.number
+        self._looked_ms, self.restoring, self.is_whole = -1, -1, True
+        self._agreement.began_at(head.index)
 
     def resume(self, head: bytes, index: int) -> None:
         """As `load`, for a machine that has its state as of entry `index` already."""
-        self._load(io.BytesIO(head), index, lambda: None)
-
-    def _load(
-        self, file: io.BytesIO | io.RawIOBase, index: int, restore: Callable[[], None]
-    ) -> None:
-        self.is_whole = False
-        try:
-            head = read_head(file, index)
-            self.sessions.load(head.sessions)
-            restore()
-        except Exception as error:  # by the user's code, or of a later release
-            raise StateMachineFailed(index, f"restore raised {say(error)}") from error
-        self.applied, self._time_ms, self.is_whole = head.index, head.time_ms, True
-        self._batch.number = head.number
-        self._looked_ms = -1
-        self._agreement.began_at(head.index)
+        self.begin(index)
+        self.adopt(resumed(self.machine, head, index))
 
 
 class Found(NamedTuple):

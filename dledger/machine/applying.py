@@ -93,7 +93,12 @@ class Applying:
     @property
     def waiting(self) -> int:
         """Committed entries that are to be applied here."""
-        return max(0, self._log.driver.replica.node.commit - self._applier.applied)
+        return max(0, self._log.driver.replica.node.commit - self._begin)
+
+    @property
+    def _begin(self) -> int:
+        """The entry that they are behind: in the state, or in one that the machine is given."""
+        return max(self._applier.applied, self._applier.restoring)
 
     def refusal(self) -> MachineBehind | None:
         """Why this node, as leader, takes no more commands; None: it does."""
@@ -112,7 +117,7 @@ class Applying:
     def _waiting_bytes(self) -> int:
         store, commit = self._log.store, self._log.driver.replica.node.commit
         try:
-            begin = store.position_of(Index(self._applier.applied + 1))
+            begin = store.position_of(Index(self._begin + 1))
             return store.position_of(Index(commit + 1)) - begin
         except (StoreDamaged, IndexError):  # a place that is repaired, or a state that comes
             return 0

@@ -51,6 +51,12 @@ def kept_by(machine: ReplicatedStateMachine[Any, Any]) -> bytes | None:
     return machine.kept()
 
 
+def progress_of(start: LogStart, head: bytes) -> bytes:
+    """The bytes that a machine keeps with its state up to `start`; `head`: of the sessions."""
+    anchor = _PROGRESS.pack(_MAGIC, _VERSION, start.term, start.index, start.chain_crc)
+    return anchor + _CRC.pack(crc32(head, crc32(anchor))) + head
+
+
 def behind(log: FileLog, index: int) -> LogStart:
     """The place behind an entry. Raises StoreDamaged."""
     (term, last), chain_crc, end = log.reader.tail_at(index)
@@ -116,9 +122,14 @@ class Keeping:
             return True
         if not applier.is_whole or index > self._log.flushed:
             return False
-        start = behind(self._log, index)
-        anchor = _PROGRESS.pack(_MAGIC, _VERSION, start.term, index, start.chain_crc)
-        head = applier.head()
-        self._machine.keep(anchor + _CRC.pack(crc32(head, crc32(anchor))) + head)
+        self._machine.keep(progress_of(behind(self._log, index), applier.head()))
         self._kept_index = index
         return True
+
+    def keep_given(self, start: LogStart, head: bytes) -> None:
+        """Have it keep the state up to `start` that it was just given, in that thread, if the log
+        has that on disk. Raises as `keep`.
+        """
+        if self._machine is not None and start.index <= self._log.flushed:
+            self._machine.keep(progress_of(start, head))
+            self._kept_index = start.index

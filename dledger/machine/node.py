@@ -39,10 +39,10 @@ from dledger.machine.applier import Applier, Results, Told
 from dledger.machine.applying import Applying
 from dledger.machine.changes import Changes
 from dledger.machine.entries import HEAD_SIZE, LEVEL, Kind
-from dledger.machine.keeping import Kept, kept_by
+from dledger.machine.keeping import kept_by
 from dledger.machine.leading import Leading
 from dledger.machine.proposer import Proposer
-from dledger.machine.saving import Newest, Saving, newest_state
+from dledger.machine.saving import Saving
 from dledger.machine.sending import Sending, ends
 from dledger.machine.settings import MachineSettings
 from dledger.machine.state_machine import ReplicatedStateMachine, has_snapshots
@@ -119,9 +119,8 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         self._applying = Applying(self.log, self._applier, self.settings)
         self._leading = Leading(self.log, self._applier, self._applying.refusal, self._commands_max)
         self._new_number = numbers_from(draw_first_id())
-        self._proposer = Proposer(
-            node, 0, self._applier, _Ports(self), self.settings.resend_seconds, LATE_MAX
-        )
+        limits = self.settings.resend_seconds, LATE_MAX
+        self._proposer = Proposer(node, 0, self._applier, _Ports(self), *limits)
         self._proposer.bytes_max = self.settings.proposed_bytes_max
         spared = self._owned.spared
         self.leader_changes = Changes[str | None](None, "the leader", spared)
@@ -130,7 +129,6 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         self._errors = Changes[DledgerError | None](None, "errors", spared)
         self._failure: NodeFailed | None = None
         self._saving: Saving | None = None
-        self._newest: Newest | Kept | None = None
         self.snapshot_error: SnapshotFailed | None = None
         self._sending = Sending(self._proposer, self.log, lambda: self._failure is None)
         self._complaints = Complaints(_log, self._owned.time)
@@ -231,11 +229,13 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         """The value of `fn()`, which looks at the state, changes it not and copies its findings.
 
         `staleness`: what was acknowledged in the last so many seconds may be missed, which costs
-        one round to a majority in so many seconds, instead of one for each read. Raises NotLeader
-        and other NotDone when no round succeeds, NodeFailed.
+        one round to a majority in so many seconds, instead of one for each read. It waits for a
+        state that is restored. Raises NotLeader and others when no round succeeds, NodeFailed.
         """
         self._check_running()
         await self.log.read_barrier(consistency.value if staleness is None else staleness)
+        if self._saving is not None:
+            await self._saving.restoring.readable()
         self._check_running()
         return fn()
 
@@ -288,34 +288,32 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         self._proposer.incarnation = parts.member.incarnation
         parts = replace(parts, member=parts.member._replace(level=LEVEL))
         parts = replace(self._more(parts), forwarded=self._forwarded)
-        if not has_snapshots(self.machine):
+        if (saving := self._saving) is None:
             return parts
-        self._saving = saving = Saving(
-            parts,
-            self._applier,
-            self._owned,
-            self.settings,
-            lambda position: self.log.driver.trim(position),
-            self._snapshot_failed,
-        )
-        parts = replace(parts, restore=self._state_taken, restores_files=True, ended=saving.ended)
-        newest, self._newest = self._newest, None
-        if newest is None:
+        parts = replace(parts, restore=self._state_sent, restores_files=True, ended=saving.ended)
+        if (index := saving.begin()) is None:
             return parts
-        self.log.state_is(index := saving.restore(newest))
+        self.log.state_is(index)
         return replace(parts, applied=index)
 
     def _look(self, parts: Parts) -> None:
         if has_snapshots(self.machine):
-            self._newest = newest_state(parts.log, parts.snapshots, self.config.peers, self._kept)
+            calls = (lambda position: self.log.driver.trim(position)), self._snapshot_failed
+            self._saving = Saving(parts, self._applier, self._owned, self.settings, *calls)
+            self._saving.look(self.config.peers, self._kept)
 
-    def _state_taken(self, start: LogStart, data: StateFile) -> None:
+    def _state_sent(self, start: LogStart, state: StateFile) -> None:
         """The leader has sent its state, as the log here ends before the leader's begins."""
         assert self._saving is not None
-        self._saving.take(start, data)
-        self.log.state_is(start.index)
-        self._proposer.state_taken()
-        self._sending.soon()
+        driver = self.log.driver
+
+        def taken() -> None:
+            self.log.state_is(start.index)
+            self._proposer.state_taken()
+            self._sending.soon()
+            driver.tell(driver.replica.restored)
+
+        self._saving.restoring.take(start, state, taken)
 
     def _snapshot_failed(self, error: SnapshotFailed) -> None:
         self.snapshot_error = error
@@ -382,6 +380,8 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         self.leader_changes.fail(self._failure)
         self.member_changes.fail(self._failure)
         self.slow_applies.fail(self._failure)
+        if self._saving is not None:
+            self._saving.restoring.may_read.set()  # waiting reads end with the failure
 
 
 def _ignore(_: object, error: DledgerError | None) -> None:

@@ -4,6 +4,7 @@
     written                    ─► the log loses its files below, but for a margin ─► trim
     state_seconds are over     ─► the state behind the last applied entry, the same way; no trim
     start                      ─► the newest state whose place the log still has; then the rest
+    a leader's state           ─► the machine is given it in a thread, as at a start: restoring.py
     no usable one              ─► from the log's beginning, or asked of the leader if that is gone
 
 One state is written at a time; a file that begins meanwhile is passed over, so a slow disk delays
@@ -27,6 +28,7 @@ from dledger.log.file_log import FileLog
 from dledger.log.log_start import LogStart
 from dledger.machine.applier import Applier
 from dledger.machine.keeping import Keeping, Kept, behind, kept_place
+from dledger.machine.restoring import Restored, Restoring
 from dledger.machine.settings import MachineSettings
 from dledger.machine.state_machine import State, captured, parts_of
 from dledger.runtime.owned import Owned
@@ -111,6 +113,9 @@ class Saving:
         after which the log keeps its entries until the next file begins."""
         self._log, self._folder, self._applier = parts.log, parts.snapshots, applier
         self._keeping = Keeping(parts.log, applier)
+        self.restoring = Restoring(applier, self._keeping, owned, self._keep_fail)
+        self._found: Newest | Kept | None = None
+        self._restored: Restored | None = None
         self._owned, self._trim, self._failed = owned, trim, failed
         self._margin = settings.margin_files * parts.log.file_size
         self._seconds = settings.state_seconds
@@ -122,22 +127,30 @@ class Saving:
         #: Where the newest state stands, -1 for none.
         self.saved_position = -1
 
-    def restore(self, newest: Newest | Kept) -> Index:
-        """Give the machine this state; the last index that it holds.
+    def look(self, group: Sized, progress: bytes | None) -> None:
+        """At a start, in its thread: find the newest state and give it to the machine.
 
-        Raises StateMachineFailed when the machine refuses it.
+        Arguments and errors are those of `newest_state`.
         """
-        if isinstance(newest, Kept):
-            self._keeping.resume(newest)
-        else:
-            self.take(newest.start, newest.state)
-        self.saved_position, self._saved_index = newest.start.position, newest.start.index
-        return newest.start.index
+        self._found = found = newest_state(self._log, self._folder, group, progress)
+        if isinstance(found, Newest):
+            self._restored = self.restoring.give(found.start, found.state)
 
-    def take(self, start: LogStart, state: StateFile) -> None:
-        """Give the machine a state. Raises StateMachineFailed."""
-        self._applier.load(state, start.index)
-        self._keep()
+    def begin(self) -> Index | None:
+        """At a start, behind `look`: the last index that the machine holds; None: no state.
+
+        Raises StateMachineFailed.
+        """
+        found, self._found = self._found, None
+        restored, self._restored = self._restored, None
+        if found is None:
+            return None
+        if isinstance(found, Kept):
+            self._keeping.resume(found)
+        elif restored is not None:
+            self.restoring.adopt(restored)
+        self.saved_position, self._saved_index = found.start.position, found.start.index
+        return found.start.index
 
     def piece(self, first: Index, last: Index) -> Index:
         """The last entry that may be applied with `first`: no piece goes beyond its log file.
@@ -186,8 +199,11 @@ class Saving:
         try:
             return self._keeping.keep()
         except Exception as error:  # by the user's code, or of the place, which is repaired
-            self._save_fail(f"keep raised {type(error).__name__}: {error}")
+            self._keep_fail(error)
             return False
+
+    def _keep_fail(self, error: Exception) -> None:
+        self._save_fail(f"keep raised {type(error).__name__}: {error}")
 
     def _begin(self, start: LogStart, save: Save) -> None:
         self._keep()
@@ -243,15 +259,17 @@ class Saving:
         self._timer = self._owned.call_later(TRIM_SECONDS, self._delete)
 
     async def ended(self) -> bool:
-        """No more deletions; wait for a state that is being written. False: it still is.
+        """No more deletions; wait for states that are being written or restored. False: one is.
 
         Until then its folder is this process's: who opened it anew would find files come and go.
         """
-        self._keep()
         self._closed = True
         for timer in (self._timer, self._due):
             if timer is not None:
                 timer.cancel()
+        if not await self.restoring.ended(STATE_SECONDS_MAX):
+            return False
+        self._keep()
         if self._writing is None:
             return True
         _, left = await asyncio.wait({self._writing}, timeout=STATE_SECONDS_MAX)

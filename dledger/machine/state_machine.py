@@ -142,17 +142,23 @@ class ReplicatedStateMachine(ABC, Generic[C, R]):
         """
         raise NotImplementedError
 
-    def restore(self, state: bytes) -> None:
-        """Replace the state by one that `snapshot` wrote, on this node or another."""
+    def restore(self, state: bytes) -> Callable[[], None] | None:
+        """Replace the state by one that `snapshot` wrote, on this node or another.
+
+        Called in a thread, so that the event loop serves others meanwhile. The node calls nothing
+        else of the machine until it returns, and no `read`; but a program that looks at the machine
+        by itself sees half a state. Where that matters, build the state aside and return a function
+        that puts it in place: the node calls it on the event loop, where `apply` is called, too.
+        """
         raise NotImplementedError
 
-    def restore_from(self, state: BinaryIO) -> None:
+    def restore_from(self, state: BinaryIO) -> Callable[[], None] | None:
         """As `restore`, from a file that stands where the state begins and is read forward only.
 
         Override it for a large state: a piece at a time is in memory. Without an override it calls
         `restore` with all of it.
         """
-        self.restore(state.read())
+        return self.restore(state.read())
 
     def checksum(self) -> int:
         """A number of 32 bits by the state: the same on every node for the same state.
@@ -169,7 +175,7 @@ class ReplicatedStateMachine(ABC, Generic[C, R]):
         Override it, and `kept`, where the state is in files of the machine's own: a restart goes on
         behind the last call, without a state and without the entries before it. Between two calls
         `apply` and `restore` commit nothing. Called on the event loop before each `snapshot`,
-        every `state_seconds`, after `restore`, and when the node is closed.
+        every `state_seconds` and when the node is closed, and after `restore` in its thread.
         """
         raise NotImplementedError
 

@@ -324,9 +324,19 @@ class KeyValueMachine(ReplicatedStateMachine[list[Any], Any]):
         history = list(self._history)
         return lambda: as_json([*head, items, list(leases.items()), history])
 
-    def restore(self, state: bytes) -> None:
-        """Take another state."""
-        self._clear()
+    def restore(self, state: bytes) -> Callable[[], None]:
+        """Take another state, on the event loop: watches look at it there."""
+        other = type(self)()
+        other._fill(state)
+
+        def take() -> None:
+            vars(self).update({**vars(other), "listeners": self.listeners})
+            for listener in self.listeners:
+                listener()
+
+        return take
+
+    def _fill(self, state: bytes) -> None:
         self.revision, self.compacted, items, leases, history = of_json(state)
         self.items = {key: Item(key, *rest) for key, *rest in items}
         self._keys = sorted(self.items)
@@ -343,8 +353,6 @@ class KeyValueMachine(ReplicatedStateMachine[list[Any], Any]):
         for revision, key, item in history:
             self._note(Change(revision, key, None if item is None else Item(*item)))
         self._drop_history()
-        for listener in self.listeners:
-            listener()
 
 
 def _hash_of_item(item: Item | None) -> int:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from dledger.config import RaftConfig
@@ -90,11 +90,15 @@ class LockMachine(ReplicatedStateMachine[list[Any], list[Any]]):
         """All locks."""
         return as_json(self.locks)
 
-    def restore(self, state: bytes) -> None:
-        """Take other locks."""
-        self.locks = {name: Held(*held) for name, held in of_json(state).items()}
-        self._sum = _sum_of(self.locks.items())
-        self._wake()
+    def restore(self, state: bytes) -> Callable[[], None]:
+        """Take other locks, on the event loop: waits for a lock are its."""
+        locks = {name: Held(*held) for name, held in of_json(state).items()}
+
+        def take() -> None:
+            self.locks, self._sum = locks, _sum_of(locks.items())
+            self._wake()
+
+        return take
 
     def _wake(self) -> None:
         self.changed.set()

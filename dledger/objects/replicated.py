@@ -133,15 +133,19 @@ class ObjectMachine(ReplicatedStateMachine[list[Any], Any]):
             )
         return text
 
-    def restore(self, state: bytes) -> None:
+    def restore(self, state: bytes) -> Callable[[], None] | None:
         """By the class itself, or its attributes."""
         if hasattr(self.target, "restore"):
-            self.target.restore(state)
-            return
-        values = vars(self.target)
-        for name in values.keys() - {_BOUND}:
-            del values[name]
-        values.update(of_json(state))
+            finish: Callable[[], None] | None = self.target.restore(state)
+            return finish
+        found, values = of_json(state), vars(self.target)
+
+        def take() -> None:
+            for name in values.keys() - {_BOUND}:
+                del values[name]
+            values.update(found)
+
+        return take
 
 
 class ComparedMachine(ObjectMachine):

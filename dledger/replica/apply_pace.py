@@ -13,7 +13,7 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from commitlog.errors import StoreDamaged
-from dledger.core.types import Index
+from dledger.core.types import NO_INDEX, Index
 from dledger.log.port import LogStore
 from dledger.repair.repair import Repair
 
@@ -25,10 +25,14 @@ BYTES_AT_ONCE = 4 << 20
 
 
 class ApplyPace:
-    """`is_behind`: entries that might be applied now are left for the next turn."""
+    """`is_behind`: entries that might be applied now are left for the next turn.
+
+    `restoring`: the last entry of a state that a thread gives the machine, -1 for none; nothing is
+    applied until it has it.
+    """
 
     def __init__(self, log: LogStore) -> None:
-        self.is_behind = False
+        self.is_behind, self.restoring = False, NO_INDEX
         self._log = log
 
     def through(self, applied: Index, commit: Index, repair: Repair | None) -> Index:
@@ -37,6 +41,9 @@ class ApplyPace:
         Only these are looked at: that reads them, and the rest of a long log would be read in
         every turn.
         """
+        if self.restoring >= 0:
+            self.is_behind = False  # its end asks again
+            return applied
         last = min(commit, Index(applied + AT_ONCE))
         if last > applied + 1:
             last = self._within_bytes(applied, last)

@@ -14,7 +14,7 @@ from dledger.core.node import RaftNode
 from dledger.core.types import Index
 from dledger.errors import RangeRejected
 from dledger.log.check import SLOT
-from dledger.log.port import LogRange, ReceivedRange, VerifiedRange
+from dledger.log.port import LogStore, ReceivedRange, VerifiedRange
 
 
 def received(message: AppendEntries) -> ReceivedRange:
@@ -69,19 +69,38 @@ def read_configurations(
     return tuple(found)
 
 
-def append_of(node: RaftNode, effect: SendAppend, part: LogRange) -> AppendEntries:
-    """`part` was read for `effect`; entries that change the group are flagged (R20)."""
-    return AppendEntries(
-        node.node_id,
-        effect.term,
-        effect.prev,
-        part.last,
-        effect.commit,
-        part.runs,
-        part.position,
-        part.prev_chain_crc,
-        part.size,
-        part.parts,
-        node.configurations_in(Index(effect.prev.index + 1), part.last),
-        effect.when_written,
-    )
+class RangeMessages:
+    """Ranges of the log as messages of one leader; entries that change the group are flagged (R20).
+
+    Followers that keep pace are sent one and the same.
+    """
+
+    def __init__(self, node: RaftNode, log: LogStore) -> None:
+        self._node, self._log = node, log
+        self._sent: tuple[object, AppendEntries] | None = None
+
+    def message(self, effect: SendAppend) -> AppendEntries:
+        """The range that `effect` asks for. Raises StoreDamaged."""
+        last_max = effect.prev.index if effect.probe else effect.last_max
+        end, early = self._log.last, effect.when_written
+        wanted = (effect.prev, last_max, effect.size_max, effect.commit, effect.term, end, early)
+        if self._sent is not None and wanted == self._sent[0]:
+            return self._sent[1]
+        node, first = self._node, Index(effect.prev.index + 1)
+        part = self._log.read_range(first, last_max, effect.size_max)
+        message = AppendEntries(
+            node.node_id,
+            effect.term,
+            effect.prev,
+            part.last,
+            effect.commit,
+            part.runs,
+            part.position,
+            part.prev_chain_crc,
+            part.size,
+            part.parts,
+            node.configurations_in(first, part.last),
+            early,
+        )
+        self._sent = (wanted, message)
+        return message

@@ -47,7 +47,7 @@ from dledger.replica.ports import (
     StateMachine,
     SyncWork,
 )
-from dledger.replica.ranges import append_of, read_configurations, received, with_data
+from dledger.replica.ranges import RangeMessages, read_configurations, received, with_data
 from dledger.replica.refusals import change_refusal, disk_full, measure, refusal
 from dledger.replica.request_ids import numbers_from
 from dledger.replica.space_check import SpaceCheck
@@ -106,7 +106,7 @@ class Replica:
         self._pending = Pending(config.election_timeout_max)
         self._refused: DledgerError | None = None
         self._held: list[tuple[int, NodeId, Message]] = []
-        self._sent: tuple[object, AppendEntries] | None = None
+        self._ranges = RangeMessages(self.node, log)
         self._reads: dict[int, Ready] = {}
         self._waiting_reads, self._freshness = WaitingReads(), Freshness()
         self._pace = ApplyPace(log)
@@ -233,6 +233,16 @@ class Replica:
         task = self.prefix.begin_trim(position, decided, self.node.configuration_at)
         return self._disk.start_any("trim", task)
 
+    def restored(self, now: float) -> None:
+        """The state machine has the state that it was being given: the entries behind it follow."""
+        index, self._pace.restoring = self._pace.restoring, NO_INDEX
+        if self.failure is not None:
+            return
+        self._now, self.applied = now, index
+        self._waiting_reads.serve(index)
+        self._apply_held()
+        self._pump()
+
     def sync_done(self, work: SyncWork, error: BaseException | None, now: float) -> None:
         """Work given to `start_sync` has ended."""
         self._now = now
@@ -350,8 +360,8 @@ class Replica:
             self._release(effect.to, message, effect.after)
 
     def _receive_snapshot(self, effect: fx.ReceiveSnapshot) -> None:
-        """Keep one chunk at a time; the leader sends a chunk again that came during another one."""
-        if self.prefix is not None and not self._disk.is_busy("snapshot"):
+        """Keep one chunk at a time; the leader sends one again that came when this was busy."""
+        if self.prefix and not (self._disk.is_busy("snapshot") or self._pace.restoring >= 0):
             self._disk.start("snapshot", self.prefix.begin_receive(effect.message))
 
     def _install_snapshot(self, effect: fx.InstallSnapshot) -> None:
@@ -360,9 +370,11 @@ class Replica:
         self._state_taken(effect.anchor.index)
 
     def _state_taken(self, index: Index) -> None:
-        """A peer's state up to `index` was taken: proposals that wait here end as unknown, since
-        the state's entries were not compared with them."""
+        """A peer's state was taken, unseen by proposals that wait here: they end as unknown."""
         self._pending.cut_after(NO_INDEX)
+        if self.prefix and self.prefix.restores_later:
+            self._pace.restoring = index
+            return
         self.applied = index
         self._waiting_reads.serve(index)
 
@@ -414,7 +426,7 @@ class Replica:
 
     def _send_append(self, effect: fx.SendAppend) -> None:
         try:
-            message = self._append_message(effect)
+            message = self._ranges.message(effect)
         except StoreDamaged:
             if self.repair is None:
                 raise
@@ -425,18 +437,6 @@ class Replica:
         more = self.node.handle(ev.AppendSent(effect.to, message.last, message.size), self._now)
         if more:
             self._effects.extend(more)
-
-    def _append_message(self, effect: fx.SendAppend) -> AppendEntries:
-        """The range as a message: followers that keep pace are sent one and the same."""
-        last_max = effect.prev.index if effect.probe else effect.last_max
-        end, early = self.log.last, effect.when_written
-        wanted = (effect.prev, last_max, effect.size_max, effect.commit, effect.term, end, early)
-        if self._sent is not None and wanted == self._sent[0]:
-            return self._sent[1]
-        part = self.log.read_range(Index(effect.prev.index + 1), last_max, effect.size_max)
-        message = append_of(self.node, effect, part)
-        self._sent = (wanted, message)
-        return message
 
     def _send(self, effect: fx.Send) -> None:
         self._release(effect.to, effect.message, effect.after)
@@ -519,7 +519,7 @@ class Replica:
             self.repair.ended(work, self._now)
             return
         if self.prefix is not None and work.kind in PREFIX_WORK:
-            trimming = self._disk.is_busy("trim")
+            trimming = self._disk.is_busy("trim") or self._pace.restoring >= 0
             event, applied = self.prefix.finished(work.task, self.applied, trimming=trimming)
             if applied != self.applied:
                 self._state_taken(applied)
@@ -534,7 +534,7 @@ class Replica:
                 self._ports.send(to, message)
         self._run(self.node.handle(event, self._now))
         if self.repair is not None and work.kind in PREFIX_WORK:
-            self.repair.began_anew(self.applied)
+            self.repair.began_anew(max(self.applied, self._pace.restoring))
 
     def _fail(self, detail: str, named: NodeFailed | None = None) -> None:
         """Stop for good: no vote, no acknowledgement, no lead, no more disk work (D5)."""

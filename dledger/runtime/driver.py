@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import ParamSpec, TypeVar
 
 from commitlog.files.system import Buffer
@@ -219,9 +220,7 @@ class Driver:
         self._step(self.replica.change_members, change, done, self._clock.now(), self.incarnations)
 
     def _step(self, step: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
-        """Call the replica for a caller. An error other than a refusal ends the node.
-
-        The caller may serve a client's request and forgive what that raises, unlike this."""
+        """Call the replica for a caller, which may forgive errors; no refusal ends the node."""
         try:
             found = self.owned.on_own_behalf(step, *args, **named)
             self._after()
@@ -316,10 +315,12 @@ class Driver:
         """Tell the rules of a broken connection; of bulk ones, only if we dialled it."""
         bulk, control = link_kind is LinkKind.BULK and dialled, link_kind is LinkKind.CONTROL
         if not self._stopped and (bulk or control):
-            self.owned.run(self._parted, peer, bulk, control)
+            parted = partial(self.replica.disconnected, peer, bulk=bulk, control=control)
+            self.owned.run(self.tell, parted)
 
-    def _parted(self, peer: NodeId, bulk: bool, control: bool) -> None:
-        self.replica.disconnected(peer, self._clock.now(), bulk=bulk, control=control)
+    def tell(self, event: Callable[[float], None]) -> None:
+        """Have the replica handle an event at the present time; called through `owned`."""
+        event(self._clock.now())
         self._after()
 
     def _sync_done(self, work: SyncWork, error: BaseException | None) -> None:

@@ -41,7 +41,8 @@ class Parts:
     `close(failed)`: release the storage, without another write when it has failed. `noop_body`,
     `members_body`: other internal entries than ours; they are stamped with their physical offset
     at byte 28. `restore`: how the state machine is given the state in `snapshots` that a leader
-    sent; without it the log keeps its beginning for ever. `forwarded`:
+    sent; without it the log keeps its beginning for ever. `restores_files`: by a `StateFile`, in a
+    thread, as `Prefix` has it; `Driver.restored` is called when it has. `forwarded`:
     takes the commands that peers forward, and their answers. `settle_turn` is called before the
     replica may append an entry of its own accord (a change of the group): a caller that has counted
     on the next index proposes now. `ended()`: waits for work of the state machine in the folder;

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from commitlog.errors import StoreDamaged
 from dledger.core import effects as fx
 from dledger.core import events as ev
 from dledger.core.configuration import Configuration
@@ -34,15 +35,18 @@ from dledger.snapshots.snapshot_files import (
 #: Kinds of disk work that end here.
 PREFIX_WORK = frozenset({"trim", "snapshot"})
 #: Gives the state machine another state: that of the log up to the entry before its beginning.
-#: The state is bytes, or a `StateFile` where `Prefix` is told so.
+#: The state is bytes, or a `StateFile` where `Prefix` is told so; see there.
 Restore = Callable[[LogStart, Any], None]
 
 
 class ReceiveTask:
-    """Keep one chunk; then `offset` bytes are on disk, `whole` if all are. Raises OSError."""
+    """Keep one chunk; then `offset` bytes are on disk, `whole` if all are. Raises OSError.
 
-    def __init__(self, folder: SnapshotFolder, message: SnapshotChunk) -> None:
-        self._folder, self.message = folder, message
+    `proves`: read a whole one here, so that the replica's thread need not.
+    """
+
+    def __init__(self, folder: SnapshotFolder, message: SnapshotChunk, *, proves: bool) -> None:
+        self._folder, self.message, self._proves = folder, message, proves
         snapshot = Snapshot(*message.anchor, message.chain_crc, message.crc, message.size)
         # The receive buffer is used again: the bytes are copied.
         self._part = Part(snapshot, message.offset, bytes(message.data or b""))
@@ -51,6 +55,11 @@ class ReceiveTask:
     def run(self) -> None:
         """Writes the chunk, durably, if it is the next one; sets `offset` and `whole`."""
         self.offset, self.whole = self._folder.receive(self.message.position, self._part)
+        if self.whole and self._proves:
+            try:
+                self._folder.prove(_start_of(self.message))
+            except StoreDamaged:  # since it was joined: it is sent anew
+                self.offset, self.whole = 0, False
 
 
 class _TrimTask:
@@ -73,8 +82,11 @@ class Prefix:
     def __init__(
         self, log: FileLog, folder: SnapshotFolder, restore: Restore, *, by_file: bool = False
     ) -> None:
-        """`by_file`: `restore` takes a `StateFile`, and reads it piece by piece."""
-        self._state = folder.find if by_file else folder.load
+        """`by_file`: `restore` takes a `StateFile`, which a thread reads piece by piece; then
+        `Replica.restored` is called. Else the state machine has the state when it returns.
+        """
+        self._state = folder.found if by_file else folder.load
+        self.restores_later = by_file
         self._log, self.folder, self._restore = log, folder, restore
         #: Peers that were sent the whole state at a position, and did not ask for it again.
         self._sent: set[tuple[NodeId, int]] = set()
@@ -169,7 +181,7 @@ class Prefix:
 
     def begin_receive(self, message: SnapshotChunk) -> ReceiveTask:
         """Returns the task that keeps one chunk of the state that a leader sends."""
-        return ReceiveTask(self.folder, message)
+        return ReceiveTask(self.folder, message, proves=self.restores_later)
 
     def _received(self, task: ReceiveTask, *, may_install: bool) -> ev.SnapshotReceived:
         """A whole one waits while the log is being shortened; its leader asks again."""
@@ -177,9 +189,7 @@ class Prefix:
         whole = task.whole and may_install
         if whole:
             text = encode_configuration(message.configuration).decode()
-            self._taken = LogStart(
-                *message.anchor, message.chain_crc, message.end, message.position, text
-            )
+            self._taken = _start_of(message, text)
         return ev.SnapshotReceived(message.anchor, message.configuration, task.offset, whole)
 
     def install(self, effect: fx.InstallSnapshot) -> None:
@@ -203,6 +213,12 @@ class Prefix:
         if start.anchor == self._log.anchor:
             return _TrimTask(None, self.folder, start.position)
         return self._begin(start) if self._log.is_beginning(start) else None
+
+
+def _start_of(message: SnapshotChunk, configuration: str = "") -> LogStart:
+    """Where a log begins behind the state of a chunk."""
+    where = message.chain_crc, message.end, message.position
+    return LogStart(*message.anchor, *where, configuration)
 
 
 def check_chunk(message: SnapshotChunk) -> None:

@@ -121,6 +121,10 @@ class SnapshotFolder:
     def find(self, start: LogStart) -> StateFile:
         """As `load`, proven and not held in memory. Raises StoreDamaged."""
         self.doubt(start.position)
+        return self.found(start)
+
+    def found(self, start: LogStart) -> StateFile:
+        """As `find`; of a state that this process has proven it reads the head alone."""
         return self._found(_name(start.position), self.prove(start))
 
     def find_recent(self, start: LogStart) -> StateFile:

@@ -22,7 +22,9 @@ from dledger import (
     StateMachineFailed,
 )
 from dledger.log.log_start import LogStart
+from dledger.machine.restoring import Restored, Restoring
 from dledger.machine.saving import Saving
+from dledger.snapshots.state_file import StateFile
 from tests.waiting import eventually, within
 
 from .group import MachineGroup
@@ -37,7 +39,7 @@ class Table(Lines):
 
     def __init__(self, path: Path) -> None:
         super().__init__()
-        self.db = sqlite3.connect(path, isolation_level=None)
+        self.db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self.db.execute("pragma journal_mode = wal")
         self.db.execute("create table if not exists lines (line text)")
         self.db.execute("create table if not exists kept (progress blob)")
@@ -265,15 +267,16 @@ async def test_a_keep_that_raises_is_told_and_costs_a_longer_restart(world: Worl
     assert table(again).applied == 4
 
 
-def taken_and_killed(take: Callable[..., None]) -> Callable[..., None]:
-    """As `Saving.take`, in a process that dies right behind it: what it keeps later is lost."""
+def given_and_killed(give: Callable[..., Restored]) -> Callable[..., Restored]:
+    """As `Restoring.give`, in a process that dies right behind it: what it keeps later is lost."""
 
-    def taken(self: Saving, start: LogStart, state: bytes) -> None:
+    def given(self: Restoring, start: LogStart, state: StateFile) -> Restored:
         vars(self._applier.machine).pop("keep", None)  # it may be sent another one
-        take(self, start, state)
+        restored = give(self, start, state)
         self._applier.machine.keep = lambda progress: None  # type: ignore[method-assign]
+        return restored
 
-    return taken
+    return given
 
 
 async def test_a_node_that_was_sent_a_state_keeps_it_at_once(
@@ -296,7 +299,7 @@ async def test_a_node_that_was_sent_a_state_keeps_it_at_once(
         await fill_until(leader, lambda: leader.log.store.first_index > 60, "a shorter log")
         total = table(leader).lines
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(Saving, "take", taken_and_killed(Saving.take))
+            patched.setattr(Restoring, "give", given_and_killed(Restoring.give))
             patched.setattr(Saving, "_begin", lambda *_: None)  # else the log is cut behind it
             again = await world.start(name)
             assert await world.write(again, 1) == total + 1

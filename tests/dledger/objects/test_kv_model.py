@@ -163,7 +163,7 @@ def with_leases(command: list[Any], granted: list[int]) -> list[Any]:
 
 def copy_of(machine: KeyValueMachine) -> KeyValueMachine:
     other = KeyValueMachine()
-    other.restore(machine.snapshot()())
+    other.restore(machine.snapshot()())()
     return other
 
 
@@ -269,7 +269,7 @@ def test_restored_machine_forgets_the_same_history(restored_at: int) -> None:
             other.apply(entry)
         elif index == restored_at:
             other = Forgetful()
-            other.restore(machine.snapshot()())
+            other.restore(machine.snapshot()())()
         assert other.compacted == machine.compacted, f"after entry {index}"
         assert other.changes(other.compacted) == machine.changes(machine.compacted)
 

@@ -140,7 +140,7 @@ def test_states_go_there_and_back() -> None:
     counter.apply(entry(1 << 70))
     values.apply(entry(["set", "ä", [1]]))
     copies = LockMachine(), CounterMachine(), DictMachine()
-    copies[0].restore(lock.snapshot())
+    copies[0].restore(lock.snapshot())()
     copies[1].restore(counter.snapshot())
     encode = values.snapshot()
     values.apply(entry(["set", "b", 1]))

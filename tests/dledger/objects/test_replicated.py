@@ -128,7 +128,9 @@ def test_a_peer_can_run_commands_only() -> None:
 def test_a_state_is_the_attributes_and_what_json_would_change_is_refused() -> None:
     machine, other = ObjectMachine(Plain()), ObjectMachine(Plain())
     machine.apply(bound("add", {"x": [None, "ä", 1.5]}))
-    other.restore(machine.snapshot())
+    take = other.restore(machine.snapshot())
+    assert take is not None
+    take()
     assert vars(other.target) == vars(machine.target)
     machine.target.values = (1, 2)
     with pytest.raises(LogUsageError, match="tuple"):

@@ -54,6 +54,7 @@ class Host:
     disk: CrashDisk = field(default_factory=CrashDisk)
     restored: list[int] = field(default_factory=list)
     errors: list[OSError] = field(default_factory=list)
+    by_file = False
 
     def __post_init__(self) -> None:
         make(self.disk).close()
@@ -77,7 +78,7 @@ class Host:
             jitter=lambda: 0.5,
             now=self.net.now,
             first_id=draw_first_id(),
-            prefix=Prefix(self.log, self.folder, self.restore),
+            prefix=Prefix(self.log, self.folder, self.restore, by_file=self.by_file),
         )
         self.replica.start(self.net.now)
 
