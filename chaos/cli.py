@@ -15,7 +15,9 @@ commands: dict[str, Lazy] = {
         "chaos.mutants.sampled.command:mutants_sampled", "Are changes drawn at random noticed?"
     ),
     "chaos": Lazy("chaos.live.command:chaos", "Break real processes by a schedule; judge, list."),
-    "demo": Lazy("chaos.demo:demo", "Kill and cut off leaders under load; count what was lost."),
+    "demo": Lazy(
+        "chaos.demo.command:demo", "Kill and cut off leaders under load; count what was lost."
+    ),
 }
 #: Measurements of whole clusters that take minutes.
 SUMMARIES = {

@@ -16,8 +16,8 @@ from chaos.alerts.prometheus import NoPrometheus, program
 from chaos.alerts.run import Calm, Row, calm, play
 from chaos.alerts.scenes import BY_NAME, SCENES, Scene
 from chaos.live import interrupted
-from chaos.numbers import DURATION
-from chaos.outputs import check_folder
+from chaos.tools.numbers import DURATION
+from chaos.tools.outputs import check_folder
 from cluster.commands.output import report_option, to_json
 from cluster.local.launcher import LauncherError
 

@@ -26,7 +26,7 @@ from chaos.baseline.courses import COURSES
 from chaos.baseline.run import Result, run_course
 from chaos.baseline.table import Row, code_of, to_fields, to_markdown
 from chaos.live import interrupted
-from chaos.outputs import check_folder
+from chaos.tools.outputs import check_folder
 from cluster.commands.output import report_option, to_json
 
 

@@ -17,7 +17,7 @@ import click
 from chaos.controls import changed_byte, fsync_lies, fsync_off, majority_rot
 from chaos.controls.control import Control
 from chaos.live import interrupted
-from chaos.outputs import check_folder
+from chaos.tools.outputs import check_folder
 from cluster.commands.output import report_option, to_json
 
 CONTROLS: tuple[Control, ...] = (

@@ -9,9 +9,9 @@ import click
 from chaos.counts.code_key import code_keys
 from chaos.counts.ledger import COUNTS_FILE, read_rows
 from chaos.counts.page import bars, render
-from chaos.evidence import evidence_file, evidence_option, where_by_default, write_evidence
 from chaos.live.folder import commit
-from chaos.outputs import check_file
+from chaos.tools.evidence import evidence_file, evidence_option, where_by_default, write_evidence
+from chaos.tools.outputs import check_file
 from cluster.commands.output import report_option, to_json
 
 _HELP = f"""Add up what `sim --counts` and `chaos run --counts` have finished.

@@ -19,7 +19,7 @@ from typing import Any
 from chaos.counts.code_key import REPLICA, code_keys
 
 SIMULATOR, LIVE = "simulator", "live"
-#: Name of the file in the evidence folder (chaos/evidence.py), unless the user names another.
+#: Name of the file in the evidence folder (chaos/tools/evidence.py), unless the user names another.
 COUNTS_FILE = "counts.jsonl"
 
 Row = dict[str, Any]

@@ -20,7 +20,7 @@ from chaos.history import from_json
 from chaos.judges.porcupine.judge import Answer, Model, PorcupineError, Question, ask, build
 from chaos.live.evidence_files import VERDICT, read_ended, read_replicas, wrong_with
 from chaos.live.json_files import read_json, read_rows
-from chaos.numbers import DURATION
+from chaos.tools.numbers import DURATION
 from cluster.commands.output import report_option, to_json
 
 BUILT = Path(__file__).resolve().parents[2] / ".tools" / "judges"

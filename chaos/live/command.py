@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import click
 
-from chaos.exit_codes import JudgingGroup
+from chaos.tools.exit_codes import JudgingGroup
 from cluster.commands.registry import Lazy
 
 COMMANDS = {

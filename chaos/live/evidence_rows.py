@@ -38,7 +38,7 @@ from chaos.strict import (
 )
 
 NODES_MAX = 9
-SECONDS_MAX = 1e6  # eleven days, as on the command line (chaos/numbers.py)
+SECONDS_MAX = 1e6  # eleven days, as on the command line (chaos/tools/numbers.py)
 SALT_MAX = 1000  # so many numbers are drawn; a search needs three (replay/shrink.py)
 
 _NODES = Shape(f"1 to {NODES_MAX}", lambda value: type(value) is int and 1 <= value <= NODES_MAX)

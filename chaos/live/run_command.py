@@ -11,12 +11,12 @@ from typing import Any
 import click
 
 from chaos.counts.ledger import COUNTS_FILE
-from chaos.evidence import evidence_option
 from chaos.faults import Network, kinds_named
 from chaos.live.run import make_plan
 from chaos.live.settings import RunSettings, RunSettingsError, load
 from chaos.live.supervisor import Wanted, supervise
-from chaos.numbers import DURATION
+from chaos.tools.evidence import evidence_option
+from chaos.tools.numbers import DURATION
 from cluster.commands.output import report_option
 
 

@@ -17,15 +17,15 @@ import click
 
 from chaos.checkers.verdict import Word
 from chaos.counts.ledger import add_live_run
-from chaos.exit_codes import HARNESS
 from chaos.live import folder, interrupted
 from chaos.live.nemesis import Happened
 from chaos.live.run import Plan, Ran
 from chaos.live.run import run as run_plan
-from chaos.outputs import check_file, check_folder
-from chaos.progress import Advance, progress_bar
 from chaos.report.page import write_report
 from chaos.report.tables import results
+from chaos.tools.exit_codes import HARNESS
+from chaos.tools.outputs import check_file, check_folder
+from chaos.tools.progress import Advance, progress_bar
 from cluster.commands.output import to_json
 
 BAR_SECONDS = 0.25

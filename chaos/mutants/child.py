@@ -20,7 +20,7 @@ from chaos.mutants.mutant import Mutant
 from chaos.mutants.patch import install
 from chaos.mutants.spec_rows import tests_by_arena
 from chaos.mutants.table import find
-from chaos.pool import end_with_parent
+from chaos.tools.pool import end_with_parent
 
 if TYPE_CHECKING:
     import pytest

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import click
 
-from chaos.evidence import evidence_option, write_evidence
-from chaos.exit_codes import JudgingCommand
 from chaos.mutants.control import Control, run_control, wanted_by
 from chaos.mutants.mutant import Mutant
 from chaos.mutants.page import markdown
 from chaos.mutants.run import Fate, run_all
 from chaos.mutants.spec_rows import NUMBERS
 from chaos.mutants.table import MUTANTS
-from chaos.numbers import JOBS
-from chaos.outputs import check_file
+from chaos.tools.evidence import evidence_option, write_evidence
+from chaos.tools.exit_codes import JudgingCommand
+from chaos.tools.numbers import JOBS
+from chaos.tools.outputs import check_file
 from cluster.commands.output import report_option
 
 

@@ -19,7 +19,7 @@ from chaos.mutants.child import plan_of, run_tests
 from chaos.mutants.mutant import Mutant
 from chaos.mutants.run import Fate, run_child
 from chaos.mutants.table import find
-from chaos.pool import end_with_parent, map_unordered
+from chaos.tools.pool import end_with_parent, map_unordered
 
 #: A control that runs this long is broken; seconds.
 SECONDS_MAX = 900.0

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from chaos.mutants.mutant import Mutant
 from chaos.mutants.table import find
-from chaos.pool import for_a_child, map_unordered
+from chaos.tools.pool import for_a_child, map_unordered
 
 TRIES_MAX = 3
 #: A mutant that runs this long hangs; seconds. The slowest honest one takes a third of it.

@@ -11,10 +11,10 @@ import os
 import subprocess
 import sys
 
-from chaos.exit_codes import USAGE
 from chaos.mutants.patch import install
 from chaos.mutants.table import find
-from chaos.pool import end_with_parent, for_a_child
+from chaos.tools.exit_codes import USAGE
+from chaos.tools.pool import end_with_parent, for_a_child
 
 _VARIABLE = "DLEDGER_RULE_TAKEN_OUT"
 _OBJECTS = "python -m chaos.testing"

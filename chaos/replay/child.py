@@ -13,7 +13,7 @@ import sys
 
 from chaos.mutants.patch import install
 from chaos.mutants.table import find
-from chaos.pool import end_with_parent
+from chaos.tools.pool import end_with_parent
 
 
 def main(arguments: list[str]) -> None:

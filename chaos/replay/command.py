@@ -15,8 +15,6 @@ import click
 from chaos.live.supervisor import Wanted, supervise
 from chaos.mutants.table import find
 from chaos.mutants.within import line_within, rule_taken_out, run_within
-from chaos.numbers import DURATION
-from chaos.outputs import check_folder
 from chaos.replay import folder
 from chaos.replay.other_arena import live_plan, simulated_plan
 from chaos.replay.shrink import Shrunk
@@ -27,6 +25,8 @@ from chaos.sim.plan_options import SECONDS, config_option, profile_options, with
 from chaos.sim.profile import Profile
 from chaos.sim.runner import Plan
 from chaos.sim.world import RunResult
+from chaos.tools.numbers import DURATION
+from chaos.tools.outputs import check_folder
 from cluster.commands.output import report_option, to_json
 
 INVALID, UNKNOWN = 1, 2

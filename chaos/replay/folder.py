@@ -20,7 +20,6 @@ from chaos.live.evidence_rows import check_env, check_verdict
 from chaos.live.folder import commit
 from chaos.live.json_files import read_json, write_json
 from chaos.mutants.within import line_within
-from chaos.outputs import check_folder
 from chaos.replay.again import judge_simulated
 from chaos.replay.record import run_recorded
 from chaos.report.page import write_report
@@ -30,6 +29,7 @@ from chaos.sim.profile import Profile
 from chaos.sim.runner import Plan
 from chaos.sim.schedules import planned
 from chaos.sim.world import RunResult
+from chaos.tools.outputs import check_folder
 
 ARENA = "simulator"
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import click
 
-from chaos.evidence import evidence_option, write_evidence
 from chaos.live.folder import commit
 from chaos.mutants.run import run_child
 from chaos.mutants.table import MUTANTS
 from chaos.mutants.within import line_within
-from chaos.numbers import COUNT
-from chaos.outputs import check_file
+from chaos.tools.evidence import evidence_option, write_evidence
+from chaos.tools.numbers import COUNT
+from chaos.tools.outputs import check_file
 from cluster.commands.output import report_option, to_json
 
 #: The bar of docs/spec/chaos.md 6.

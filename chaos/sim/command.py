@@ -10,17 +10,17 @@ from pathlib import Path
 import click
 
 from chaos.counts.ledger import COUNTS_FILE
-from chaos.evidence import evidence_option
-from chaos.exit_codes import JudgingCommand
 from chaos.mutants.within import line_within, rule_taken_out
-from chaos.numbers import DURATION, JOBS, is_number
-from chaos.outputs import check_file, check_folder
-from chaos.progress import progress_bar
 from chaos.replay import folder
 from chaos.sim.course import Course
 from chaos.sim.plan_options import SECONDS, config_option, profile_options, with_schedules
 from chaos.sim.profile import Profile
 from chaos.sim.runner import Plan, Totals, run_plan
+from chaos.tools.evidence import evidence_option
+from chaos.tools.exit_codes import JudgingCommand
+from chaos.tools.numbers import DURATION, JOBS, is_number
+from chaos.tools.outputs import check_file, check_folder
+from chaos.tools.progress import progress_bar
 from cluster.commands.output import report_option
 
 _NODES = {"3": 3, "5": 5, "mixed": 0}

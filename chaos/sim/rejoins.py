@@ -19,13 +19,13 @@ from dataclasses import asdict, dataclass
 
 import click
 
-from chaos.progress import progress_bar
 from chaos.sim.clients import open_clients
 from chaos.sim.course import NOTHING
 from chaos.sim.network import CONNECTIONS, Pipe
 from chaos.sim.node import SimNode
 from chaos.sim.watch import Violated
 from chaos.sim.world import STEP, World
+from chaos.tools.progress import progress_bar
 from cluster.commands.output import report_option, to_json
 
 #: Rounds of one cluster; then another one is drawn, with other disks, files and windows.

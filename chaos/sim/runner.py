@@ -13,11 +13,11 @@ from pathlib import Path
 from zlib import crc32
 
 from chaos.counts.ledger import SIMULATOR, add_row, seeds_of_this_code
-from chaos.pool import map_unordered
 from chaos.sim.course import FROM_SEED, Course
 from chaos.sim.profile import USUAL, Profile
 from chaos.sim.schedules import Schedules
 from chaos.sim.world import RunResult, run_seed
+from chaos.tools.pool import map_unordered
 
 #: Seeds per line of a ledger: about 20 s of one core.
 CHUNK = 100

@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from chaos import go_builds
+from chaos.tools import go_builds
 from chaos.toxiproxy.client import Toxiproxy, ToxiproxyError
 
 VARIABLE = "TOXIPROXY_URL"

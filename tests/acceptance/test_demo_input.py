@@ -9,8 +9,8 @@ import click
 import pytest
 
 from chaos.checkers.verdict import judge
-from chaos.demo import _gaps, _lines
-from chaos.demo_run import LOAD_SECONDS, WORKERS, Gap, Options, Result, _pause
+from chaos.demo.command import _gaps, _lines
+from chaos.demo.course import LOAD_SECONDS, WORKERS, Gap, Options, Result, _pause
 
 from .node_process import dledger
 

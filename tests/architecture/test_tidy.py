@@ -137,7 +137,7 @@ def test_median_module_is_small(package: str) -> None:
 
 
 def test_evidence_of_long_runs_is_not_among_the_sources() -> None:
-    """It goes to the evidence folder (chaos/evidence.py); its last figures to docs/evidence.md."""
+    """It goes to the evidence folder (tools/evidence.py); its last figures to docs/evidence.md."""
     tracked = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.split("\0")

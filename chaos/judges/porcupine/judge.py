@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from chaos import go_builds
 from chaos.checkers.queues import Replica
 from chaos.checkers.verdict import Word
 from chaos.history import Operation
+from chaos.tools import go_builds
 
 SOURCE = Path(__file__).with_name("go")
 BUILD_SECONDS_MAX = 1500.0  # the first build compiles Go's library on a machine that does more

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from chaos.mutants.patch import install_changes
 from chaos.mutants.sampled.draw import SampledMutant, draw
 from chaos.mutants.sampled.killers import folders, importers
-from chaos.pool import end_with_parent
+from chaos.tools.pool import end_with_parent
 
 if TYPE_CHECKING:
     import pytest

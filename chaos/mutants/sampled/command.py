@@ -7,12 +7,12 @@ from pathlib import Path
 
 import click
 
-from chaos.evidence import evidence_file, where_by_default
-from chaos.exit_codes import JudgingCommand
 from chaos.mutants.sampled.draw import COUNT, SEED
 from chaos.mutants.sampled.run import Drawing, run_all
-from chaos.numbers import JOBS
-from chaos.outputs import check_file
+from chaos.tools.evidence import evidence_file, where_by_default
+from chaos.tools.exit_codes import JudgingCommand
+from chaos.tools.numbers import JOBS
+from chaos.tools.outputs import check_file
 
 #: Of a hundred, so many must be noticed.
 GOAL = 90

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from chaos.mutants.run import run_child
 from chaos.mutants.sampled.draw import SampledMutant, draw
-from chaos.pool import map_unordered
+from chaos.tools.pool import map_unordered
 
 #: Asking every test and 200 seeds takes less; what lasts longer hangs. Seconds.
 SECONDS_MAX = 1_500.0

@@ -17,8 +17,8 @@ from chaos.alerts.command import calm_text, line, table
 from chaos.alerts.prometheus import VARIABLE, NoPrometheus, program, shortened
 from chaos.alerts.run import Calm, Row, why_not
 from chaos.alerts.scenes import BY_NAME, SCENES
-from chaos.exit_codes import USAGE
 from chaos.live.command import chaos
+from chaos.tools.exit_codes import USAGE
 from cluster.settings.conf_alerts import RULES, alerts_yml
 from tests.interop.harness import toolchains
 from tests.waiting import limit

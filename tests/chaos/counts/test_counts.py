@@ -23,14 +23,14 @@ from chaos.counts.code_key import (
     tree_key,
 )
 from chaos.counts.page import bars, render
-from chaos.evidence import VARIABLE, evidence_folder
-from chaos.exit_codes import USAGE
 from chaos.live.command import chaos
 from chaos.mutants.within import _VARIABLE
-from chaos.progress import progress_bar
 from chaos.sim.command import sim
 from chaos.sim.profile import Profile
 from chaos.sim.runner import Plan, run_plan
+from chaos.tools.evidence import VARIABLE, evidence_folder
+from chaos.tools.exit_codes import USAGE
+from chaos.tools.progress import progress_bar
 
 PLAN = Plan(0, 6, 3, 1.5)
 OTHER = dict.fromkeys(ROOTS, "0ther")

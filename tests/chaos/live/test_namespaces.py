@@ -14,13 +14,13 @@ from chaos.checkers.verdict import Word
 from chaos.drivers import netfilter
 from chaos.drivers.probe import FAULTS, faults_in, in_namespaces, why_not
 from chaos.drivers.tools import run_tool
-from chaos.exit_codes import USAGE
 from chaos.faults import CHOREOGRAPHIES, Network
 from chaos.live import namespaces
 from chaos.live.command import chaos
 from chaos.live.namespaces import Namespaces
 from chaos.live.run import Ran, make_plan, run
 from chaos.live.settings import RunSettings, load
+from chaos.tools.exit_codes import USAGE
 from chaos.workloads import Workload
 
 from ...interop.harness import toolchains

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from chaos.checkers.verdict import Verdict, Word, judge
-from chaos.demo import verdict_line
-from chaos.demo_run import Result
+from chaos.demo.command import verdict_line
+from chaos.demo.course import Result
 from chaos.history import Kind, Operation, Outcome
 from chaos.live.replicas import Log, log_begins, read_queues, read_replica
 from commitlog.records.message import Message, encode_message

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from chaos.pool import end_with_parent, for_a_child
+from chaos.tools.pool import end_with_parent, for_a_child
 from tests.waiting import limit, wait_until
 
 ROOT = Path(__file__).parents[3]
@@ -54,7 +54,7 @@ def _children_of_mutants(pid: int) -> list[psutil.Process]:
     return found
 
 
-ORPHAN = "from chaos.pool import end_with_parent; end_with_parent(); print('went on')"
+ORPHAN = "from chaos.tools.pool import end_with_parent; end_with_parent(); print('went on')"
 
 
 def test_a_child_whose_parent_has_ended_meanwhile_does_not_begin() -> None:

@@ -13,7 +13,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from chaos.checkers.verdict import Word
-from chaos.exit_codes import HARNESS, USAGE
 from chaos.live import run as live_run
 from chaos.live.command import chaos
 from chaos.live.evidence_files import ENDED, save_evidence
@@ -25,6 +24,7 @@ from chaos.replay import folder
 from chaos.report.again import read_evidence
 from chaos.sim.profile import Profile
 from chaos.sim.runner import Plan
+from chaos.tools.exit_codes import HARNESS, USAGE
 from tests.chaos.report.folders import listed, rows
 
 EVIDENCE = (

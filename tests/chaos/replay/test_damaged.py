@@ -18,7 +18,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from chaos.checkers.verdict import Word
-from chaos.exit_codes import USAGE
 from chaos.live.command import chaos
 from chaos.live.evidence_files import ENDED, read_ended
 from chaos.replay import command
@@ -26,6 +25,7 @@ from chaos.report.serve import render_index
 from chaos.sim.profile import Profile
 from chaos.sim.runner import Plan
 from chaos.sim.world import RunResult
+from chaos.tools.exit_codes import USAGE
 from tests.chaos.report.folders import all_seen, listed, write_folder
 
 LIVE = (

@@ -10,12 +10,12 @@ import pytest
 from click.testing import CliRunner
 
 from chaos.checkers.verdict import Word
-from chaos.exit_codes import HARNESS, USAGE
 from chaos.history import Kind, Operation, Outcome
 from chaos.live.command import chaos
 from chaos.live.judgement import judge_run
 from chaos.replay import check as check_command
 from chaos.report.again import read_evidence
+from chaos.tools.exit_codes import HARNESS, USAGE
 from tests.chaos.report.folders import (
     COUNT,
     all_seen,

@@ -13,10 +13,10 @@ from click.testing import CliRunner
 
 from chaos.checkers.anomaly import Anomaly
 from chaos.checkers.verdict import some_of_each
-from chaos.exit_codes import USAGE
 from chaos.live.command import chaos
 from chaos.report import tables
 from chaos.report.page import write_report
+from chaos.tools.exit_codes import USAGE
 from tests.chaos.report.folders import COUNT, all_seen, replicas, rows, write_folder, write_lines
 from tests.interop.harness import toolchains
 from tests.waiting import limit

@@ -20,8 +20,8 @@ import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from chaos import go_builds
 from chaos.judges.porcupine import judge
+from chaos.tools import go_builds
 from tests.waiting import limit
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from chaos.counts.code_key import imported_by, tree_key
-from chaos.evidence import evidence_file
+from chaos.tools.evidence import evidence_file
 
 ROOTS = ("pipeline.sink", "pipeline.source", "pyspark_dledger")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-CACHE = Path(__file__).resolve().parents[1] / ".tools" / "cache" / "go"
+CACHE = Path(__file__).resolve().parents[2] / ".tools" / "cache" / "go"
 
 
 def environment(cache: Path = CACHE, **more: str) -> dict[str, str]:

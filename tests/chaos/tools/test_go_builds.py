@@ -1,4 +1,4 @@
-"""Go's library is compiled once for all programs that are built here (chaos/go_builds.py)."""
+"""Go's library is compiled once for all programs that are built here (chaos/tools/go_builds.py)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from chaos import go_builds
 from chaos.judges.porcupine import judge
+from chaos.tools import go_builds
 from chaos.toxiproxy import official
 from tests.interop.harness import toolchains
 

@@ -1,4 +1,4 @@
-"""`dledger demo`: the first command of the README; `demo_run.py` describes its course."""
+"""`dledger demo`: the first command of the README; `course.py` has its course."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import Any
 
 import click
 
-from chaos.demo_run import Options, Result, run
-from chaos.demo_view import Lines, LiveTable, Quiet
+from chaos.demo.course import Options, Result, run
+from chaos.demo.view import Lines, LiveTable, Quiet
 from cluster.client.config import BODY_SIZE_MAX
 from cluster.commands.output import report_option, to_json
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from chaos.pool import map_unordered
+from chaos.tools.pool import map_unordered
 from tests.waiting import limit, wait_until
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def _square(number: int) -> int:
@@ -68,7 +68,7 @@ def test_a_signal_to_the_command_ends_its_workers(number: signal.Signals) -> Non
 
 INTERRUPTED_AS_IT_FORKS = """
 import itertools, os, signal, time
-from chaos.pool import map_unordered
+from chaos.tools.pool import map_unordered
 
 def after() -> None:
     global asked

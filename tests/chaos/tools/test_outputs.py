@@ -8,11 +8,11 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from chaos import outputs
 from chaos.live.command import chaos
 from chaos.mutants.command import mutants
-from chaos.outputs import check_file, check_folder
 from chaos.sim.command import sim
+from chaos.tools import outputs
+from chaos.tools.outputs import check_file, check_folder
 
 SIMULATED = ["--seed", "4", "--nodes", "3", "--seconds", "3"]
 #: Every command that is given a folder for a run.
