@@ -236,8 +236,8 @@ ACCOUNTS = (
         (
             Patch(
                 "cluster.broker.admin.figures.runtime",
-                "*(() if mark is None else (mark,))",
-                "*()",
+                "(change,) if mark is None else (mark, change)",
+                "(change,)",
             ),
         ),
         tests=(

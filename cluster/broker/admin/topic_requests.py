@@ -7,6 +7,7 @@ from typing import Any
 
 from cluster.broker.admin.expected_rows import check_expected
 from cluster.broker.admin.ports import AdminPorts
+from cluster.broker.kernel.net.decisions import Decision, WhenSettled, decided
 from cluster.broker.kernel.net.request_bodies import existing_topic, json_object, json_rows
 from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
 from cluster.broker.kernel.read.topic_checks import find_topic
@@ -40,8 +41,8 @@ MQADMIN_QUEUES = 8  # to read and to write, of `mqadmin updateTopic` without -r 
 PERM_MAX = PERM_INHERIT | PERM_WRITE | PERM_READ
 
 
-def create_topic(ports: AdminPorts, call: Call, request: CreateTopicRequest) -> None:
-    """17: create or change a topic; answered when every reader here sees it.
+def create_topic(ports: AdminPorts, request: CreateTopicRequest) -> Decision | WhenSettled:
+    """17: create or change a topic.
 
     Stock clients have one request for both; `_is_creation` says which one it takes for a creation.
     While another change of the topic is on its way, the request waits and is judged again: its
@@ -57,7 +58,7 @@ def create_topic(ports: AdminPorts, call: Call, request: CreateTopicRequest) -> 
         request.topic_filter_type,
         request.topic_sys_flag,
         request.order,
-        _attributes(ports, call, request),
+        _attributes(ports, request),
     )
     _check(config)
     if request.intent == ALTER_ONLY:
@@ -65,19 +66,11 @@ def create_topic(ports: AdminPorts, call: Call, request: CreateTopicRequest) -> 
     old = ports.state.topics.get(config.name)
     row = None if old is None else old.to_json()
     check_expected(ports.writer.topics_in_log, config.name, row, request.expected)
-    if ports.writer.waits_for(config.name, lambda error: _judge_again(call, error)):
-        return
+    if ports.writer.topics_in_log.is_changing(config.name):
+        return WhenSettled(config.name)
     if _is_creation(old, config, request):
-        change = TopicsChanged(create=(config,))
-    else:
-        change = TopicsChanged(put=(config,), gone=_gone_of(ports, [config]))
-    ports.writer.write(change, call.done)
-
-
-def _judge_again(call: Call, error: Exception | None) -> None:
-    """Serve the request from its beginning: the log has no part of it, and no audit entry."""
-    serve = call.router.request_again if error is None else call.router.ask_again
-    serve(call.client, call.frame)
+        return Decision((TopicsChanged(create=(config,)),))
+    return Decision((TopicsChanged(put=(config,), gone=_gone_of(ports, [config])),))
 
 
 def _read_rows(frame: Frame) -> list[TopicConfig]:
@@ -90,15 +83,13 @@ def _read_rows(frame: Frame) -> list[TopicConfig]:
         raise InvalidRequest(f"a topic of the list cannot be read: {error!r}") from None
 
 
-def create_topics(ports: AdminPorts, call: Call, rows: list[TopicConfig]) -> None:
+def create_topics(ports: AdminPorts, rows: list[TopicConfig]) -> Decision:
     """18: several, all or none, exactly as they are written: only mqadmin sends such a list."""
     for config in rows:
         _check(config)
-    if rows:
-        change = TopicsChanged(put=tuple(rows), gone=_gone_of(ports, rows))
-        ports.writer.write(change, call.done)
-    else:
-        call.answer()
+    if not rows:
+        return Decision()
+    return Decision((TopicsChanged(put=tuple(rows), gone=_gone_of(ports, rows)),))
 
 
 def _is_creation(old: TopicConfig | None, row: TopicConfig, request: CreateTopicRequest) -> bool:
@@ -150,7 +141,7 @@ def _gone(ports: AdminPorts, row: TopicConfig) -> dict[int, int]:
     }
 
 
-def _attributes(ports: AdminPorts, call: Call, request: CreateTopicRequest) -> dict[str, str]:
+def _attributes(ports: AdminPorts, request: CreateTopicRequest) -> dict[str, str]:
     """The topic's attributes after the request's `+key=value,-key`."""
     found = ports.state.topics.get(request.topic)
     attributes = dict(found.attributes) if found is not None else {}
@@ -181,7 +172,7 @@ def _check(config: TopicConfig) -> None:
         raise InvalidRequest(f"perm {config.perm} is impossible; give a sum of 4, 2 and 1")
 
 
-def delete_topic(ports: AdminPorts, call: Call, request: TopicRequest) -> None:
+def delete_topic(ports: AdminPorts, request: TopicRequest) -> Decision:
     """215: remove the topic's row; its messages stay in the log until they are old.
 
     One that exists is deleted whatever its name. One that does not is no error, neither by the
@@ -199,7 +190,7 @@ def delete_topic(ports: AdminPorts, call: Call, request: TopicRequest) -> None:
     groups.update(name for name, _ in state.offsets.groups())
     names = {row.name for row in state.topics}
     retries = retry_topics_of(request.topic, groups, names) if exists else []
-    ports.writer.write(TopicsChanged(delete=(request.topic, *retries)), call.done)
+    return Decision((TopicsChanged(delete=(request.topic, *retries)),))
 
 
 def topic_config(ports: AdminPorts, call: Call, request: TopicRequest) -> None:
@@ -253,11 +244,13 @@ def _needs(request: TopicRequest) -> Needs:
 
 ROUTES: dict[int, Handler[AdminPorts, Any]] = {
     RequestCode.UPDATE_AND_CREATE_TOPIC: Handler(
-        Who.LEADER, fields(CreateTopicRequest), ADMIN, create_topic
+        Who.LEADER, fields(CreateTopicRequest), ADMIN, decided(create_topic)
     ),
-    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: Handler(Who.LEADER, _read_rows, ADMIN, create_topics),
+    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: Handler(
+        Who.LEADER, _read_rows, ADMIN, decided(create_topics)
+    ),
     RequestCode.DELETE_TOPIC_IN_BROKER: Handler(
-        Who.LEADER, fields(TopicRequest), ADMIN, delete_topic
+        Who.LEADER, fields(TopicRequest), ADMIN, decided(delete_topic)
     ),
     RequestCode.GET_TOPIC_CONFIG: Handler(Who.LEADER, fields(TopicRequest), _needs, topic_config),
     RequestCode.GET_ALL_TOPIC_CONFIG: Handler(

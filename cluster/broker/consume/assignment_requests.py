@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from cluster.broker.consume.ports import ConsumePorts
+from cluster.broker.kernel.net.decisions import Decision, decided
 from cluster.broker.kernel.net.request_bodies import json_object, legal_group
 from cluster.broker.kernel.net.requests import Call, Handler, Who, nothing
 from cluster.core.access.needs import ADMIN, Needs, to_consume
@@ -61,8 +62,8 @@ def query_assignment(ports: ConsumePorts, call: Call, request: AssignmentQuestio
         call.when_current(look)
 
 
-def set_request_mode(ports: ConsumePorts, call: Call, row: RequestMode) -> None:
-    """401: PULL or POP for one group and topic, answered when it is in the log."""
+def set_request_mode(ports: ConsumePorts, row: RequestMode) -> Decision:
+    """401: PULL or POP for one group and topic."""
     wrong = topic_name_error(row.topic)
     if wrong is not None:
         raise InvalidRequest(wrong)
@@ -70,7 +71,7 @@ def set_request_mode(ports: ConsumePorts, call: Call, row: RequestMode) -> None:
         raise Unauthorized("retry topic is not allowed to set mode")
     if len(ports.state.modes) >= ROWS_MAX:
         raise QueueFull(f"{ROWS_MAX} request modes are set; delete groups that are not used")
-    ports.writer.write(RequestModeChanged(row), call.done)
+    return Decision((RequestModeChanged(row),))
 
 
 def all_request_modes(ports: ConsumePorts, call: Call, request: None) -> None:
@@ -113,7 +114,9 @@ def _text(value: dict[str, object], name: str) -> str:
 
 ROUTES: dict[int, Handler[ConsumePorts, Any]] = {
     RequestCode.QUERY_ASSIGNMENT: Handler(Who.LEADER, _read_question, _needs, query_assignment),
-    RequestCode.SET_MESSAGE_REQUEST_MODE: Handler(Who.LEADER, _read_mode, ADMIN, set_request_mode),
+    RequestCode.SET_MESSAGE_REQUEST_MODE: Handler(
+        Who.LEADER, _read_mode, ADMIN, decided(set_request_mode)
+    ),
     RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: Handler(
         Who.ANYWHERE, nothing, ADMIN, all_request_modes
     ),

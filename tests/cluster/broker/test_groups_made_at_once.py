@@ -72,3 +72,22 @@ async def test_a_group_that_is_being_made_is_not_absent(make_brokers: MakeBroker
         await until(lambda: told, "the member's group is there")
         assert await retries_of(brokers, "billing") == 16
         client.close()
+
+
+async def test_a_retry_topic_that_is_gone_comes_back_and_the_settings_stay(
+    make_brokers: MakeBrokers,
+) -> None:
+    async with make_brokers(1) as brokers:
+        leader = await brokers.leader()
+        ports, client = leader.parts.admin_ports, await brokers.client(leader)
+        bean = {**new_group("billing"), "retryMaxTimes": 3}
+        code = Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+        assert (await asked(client, code, Ask(body=dump(bean)))).code == 0
+        gone = Ask({"topic": "%RETRY%billing"})
+        assert (await asked(client, Code.DELETE_TOPIC_IN_BROKER, gone)).code == 0
+        told: list[Any] = []
+        ensure_group(ports.state, ports.writer, "billing", told.append)
+        await until(lambda: told, "the retry topic is there")
+        assert ports.state.topics.get("%RETRY%billing") is not None
+        assert await retries_of(brokers, "billing") == 3
+        client.close()

@@ -8,6 +8,7 @@ from typing import Any
 
 from cluster.broker.admin.ports import AdminPorts
 from cluster.broker.kernel.live_settings import changed, text_of_setting
+from cluster.broker.kernel.net.decisions import Decision, carry_out
 from cluster.broker.kernel.net.request_bodies import properties_of
 from cluster.broker.kernel.net.requests import Call, Handler, Who, fields, nothing
 from cluster.broker.kernel.write.level_mark import level_mark
@@ -229,7 +230,8 @@ def update_config(ports: AdminPorts, call: Call, values: dict[str, str]) -> None
         return
     mark = level_mark(ports.log, ports.state, SETTINGS_LEVEL, "settings in the log")
     change = SettingsChanged(put, gone)
-    ports.writer.write(change, call.done, *(() if mark is None else (mark,)))
+    changes = (change,) if mark is None else (mark, change)
+    carry_out(ports.writer, call, Decision(changes))
 
 
 def stats_data(ports: AdminPorts, call: Call, request: StatsDataRequest) -> None:

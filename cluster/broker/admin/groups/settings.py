@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from cluster.broker.admin.expected_rows import check_expected
 from cluster.broker.admin.ports import AdminPorts
+from cluster.broker.kernel.net.decisions import Decision, carry_out, decided
 from cluster.broker.kernel.net.request_bodies import (
     existing_topic,
     json_object,
@@ -86,33 +87,24 @@ def _read_groups(frame: Frame) -> PutGroups:
     return PutGroups([checked_bean(row) for row in rows])
 
 
-def put_groups(ports: AdminPorts, call: Call, request: PutGroups) -> None:
-    """200, 225: create or change groups, all or none. Raises IllegalOperation.
+def put_groups(ports: AdminPorts, request: PutGroups) -> Decision:
+    """200, 225: create or change groups, with the retry topics that they lack, all or none.
 
-    The groups and the retry topics they lack are one turn's records.
+    Raises IllegalOperation.
     """
-    beans = request.rows
+    beans, state = request.rows, ports.state
     if not beans:
-        call.answer()
-        return
-    state, writer = ports.state, ports.writer
-    names = [str(bean["groupName"]) for bean in beans]
-    check_expected(writer.groups_in_log, names[0], state.groups.get(names[0]), request.expected)
+        return Decision()
+    name = str(beans[0]["groupName"])
+    check_expected(ports.writer.groups_in_log, name, state.groups.get(name), request.expected)
     missing = tuple(
         TopicConfig(RETRY_PREFIX + bean["groupName"], count, count)
         for bean in beans
         if state.topics.get(RETRY_PREFIX + bean["groupName"]) is None
         and (count := int(bean["retryQueueNums"]))
     )
-    if missing:
-        writer.write(TopicsChanged(create=missing), _told_by_the_group)
     change = GroupsChanged(put=tuple(beans))
-    new = [name for name in names if state.groups.get(name) is None]
-    writer.creating_groups(new, lambda one: writer.write(change, one), call.done)
-
-
-def _told_by_the_group(error: Exception | None) -> None:
-    """The groups' own record follows in the same batch and tells how both ended."""
+    return Decision((TopicsChanged(create=missing), change) if missing else (change,))
 
 
 def all_groups(ports: AdminPorts, call: Call, request: GroupPageRequest) -> None:
@@ -148,13 +140,9 @@ def delete_group(ports: AdminPorts, call: Call, request: DeleteGroupRequest) -> 
     name = legal_group(request.group_name)
     if name in BUILT_IN_GROUPS:
         raise Unauthorized(f"the group {name} is the broker's own; change another one")
-    change = GroupsChanged(delete=(name,), clean_offset=request.clean_offset)
-
-    def write() -> None:
-        ports.writer.write(change, call.done)
-
+    gone = Decision((GroupsChanged(delete=(name,), clean_offset=request.clean_offset),))
     if not request.clean_offset:
-        write()
+        carry_out(ports.writer, call, gone)
         return
 
     def flushed(error: Exception | None) -> None:
@@ -162,32 +150,25 @@ def delete_group(ports: AdminPorts, call: Call, request: DeleteGroupRequest) -> 
         if error is not None:
             call.refuse(error)
         else:
-            call.guarded(write)
+            call.guarded(lambda: carry_out(ports.writer, call, gone))
 
     ports.offsets.flushed(name, flushed)
 
 
-def forbidden(ports: AdminPorts, call: Call, request: GroupForbiddenRequest) -> None:
+def forbidden(ports: AdminPorts, request: GroupForbiddenRequest) -> Decision:
     """353: may the group read the topic? With `readable`: from now on."""
     group = legal_group(request.group)
     existing_topic(ports.state.topics, request.topic)
     state = ports.state
 
-    def tell() -> None:
+    def tell(call: Call) -> None:
         readable = not state.groups.forbidden(group, request.topic) & READ_FORBIDDEN
         call.answer(0, encode(GroupForbiddenResponse(group, request.topic, readable)))
 
-    def logged(error: Exception | None) -> None:
-        if error is not None:
-            call.refuse(error)
-        else:
-            call.guarded(tell)
-
     if request.readable is None:
-        tell()
-        return
+        return Decision(answer=tell)
     bits = 0 if request.readable else READ_FORBIDDEN
-    ports.writer.write(GroupsChanged(forbid={group: {request.topic: bits}}), logged)
+    return Decision((GroupsChanged(forbid={group: {request.topic: bits}}),), tell)
 
 
 def _needs(request: GroupConfigRequest) -> Needs:
@@ -196,10 +177,10 @@ def _needs(request: GroupConfigRequest) -> Needs:
 
 ROUTES: dict[int, Handler[AdminPorts, Any]] = {
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: Handler(
-        Who.LEADER, _read_group, ADMIN, put_groups
+        Who.LEADER, _read_group, ADMIN, decided(put_groups)
     ),
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: Handler(
-        Who.LEADER, _read_groups, ADMIN, put_groups
+        Who.LEADER, _read_groups, ADMIN, decided(put_groups)
     ),
     RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: Handler(
         Who.LEADER, fields(GroupPageRequest), ADMIN, all_groups
@@ -211,6 +192,6 @@ ROUTES: dict[int, Handler[AdminPorts, Any]] = {
         Who.LEADER, fields(DeleteGroupRequest), ADMIN, delete_group
     ),
     RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: Handler(
-        Who.LEADER, fields(GroupForbiddenRequest), ADMIN, forbidden
+        Who.LEADER, fields(GroupForbiddenRequest), ADMIN, decided(forbidden)
     ),
 }

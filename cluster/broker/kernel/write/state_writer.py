@@ -174,10 +174,13 @@ class StateWriter:
         """
         if not self.topics_in_log.is_changing(topic):
             return False
-        if self.topics_in_log.waiting >= WAITING_MAX:
-            raise QueueFull("too many requests wait for changes of topics; pause, then retry")
-        self.topics_in_log.when_settled(topic, self._appender.bound(then))
+        self._wait_for(self.topics_in_log, topic, then)
         return True
+
+    def _wait_for(self, rows: RowsInLog, name: str, then: Done) -> None:
+        if rows.waiting >= WAITING_MAX:
+            raise QueueFull("too many requests wait for changes of it; pause, then retry")
+        rows.when_settled(name, self._appender.bound(then))
 
     def is_creating(self, topic: str) -> bool:
         """Is the topic's creation on its way?"""
@@ -191,35 +194,30 @@ class StateWriter:
 
         self._create(self._creating, config.name, write, done)
 
-    def create_group(self, name: str, *, retry_topic: bool, done: Done) -> None:
-        """Create a consumer group's settings and, unless it is there, its retry topic."""
+    def create_group(
+        self, name: str, *, settings: bool = True, retry_topic: bool, done: Done
+    ) -> None:
+        """Create a consumer group's settings, its retry topic, or both.
+
+        Settings that are on their way are waited for: defaults behind them would replace them.
+        Raises QueueFull.
+        """
+        if settings and name not in self._groups_creating and self.groups_in_log.is_changing(name):
+            self._wait_for(self.groups_in_log, name, done)
+            return
+        if not settings and not retry_topic:
+            done(None)
+            return
+        changes: list[StateChange] = []
+        if retry_topic:
+            changes.append(TopicsChanged(create=(TopicConfig(RETRY_PREFIX + name, 1, 1),)))
+        if settings:
+            changes.append(GroupsChanged(put=(new_group(name),)))
 
         def write(finished: Done) -> None:
-            if retry_topic:
-                retry = TopicConfig(RETRY_PREFIX + name, 1, 1)
-                self.write(TopicsChanged(create=(retry,)), _ignore)
-            self.write(GroupsChanged(put=(new_group(name),)), finished)
+            self.write(changes[-1], finished, *changes[:-1])
 
         self._create(self._groups_creating, name, write, done)
-
-    def creating_groups(
-        self, names: Sequence[str], write: Callable[[Done], None], done: Done
-    ) -> None:
-        """`write(ended)` logs the settings of groups that are missing, or raises.
-
-        `create_group` of one of them waits for it meanwhile: its defaults, logged behind these
-        settings, would replace them.
-        """
-        table = self._groups_creating
-        made = {name: _Creation(self, table, name) for name in names if name not in table}
-
-        def ended(error: Exception | None) -> None:
-            for creation in made.values():
-                creation.ended(error)
-            done(error)
-
-        write(ended)
-        table.update(made)
 
     def leadership_ended(self) -> None:
         """Forget the creations under way; their callbacks are told that the outcome is unknown."""
@@ -251,12 +249,16 @@ def ensure_group(
     group: str,
     done: Callable[[Exception | None], None],
 ) -> None:
-    """Create a group's settings and retry topic where they are missing (leader only).
+    """Create a group's settings, its retry topic, or both, where they are missing (leader only).
 
     `done(None)` is called when the log has them and every reader here sees them.
     """
-    needs_topic = state.topics.get(RETRY_PREFIX + group) is None
-    writer.create_group(group, retry_topic=needs_topic, done=done)
+    writer.create_group(
+        group,
+        settings=state.groups.get(group) is None,
+        retry_topic=state.topics.get(RETRY_PREFIX + group) is None,
+        done=done,
+    )
 
 
 class _Creation:
@@ -276,7 +278,3 @@ class _Creation:
         self._writer.waiting -= len(waiting)
         for done in waiting:
             done(error)
-
-
-def _ignore(error: Exception | None) -> None:
-    """The group's own record follows in the same batch and tells how both ended."""
