@@ -5,9 +5,9 @@
     │  ├─ MessageTooLarge       body, properties or topic over its limit
     │  └─ StoreConfigError      a setting is impossible, or does not fit the files that exist
     ├─ StoreLocked              another process has this store open
-    ├─ StoreLayoutError         a stray file, a wrong size, a gap: refuse to guess
-    ├─ StoreDamaged             bytes that were once written are not what they were
-    └─ StoreFailed              the disk said no (EIO, ENOSPC, read-only); writes end
+    ├─ StoreLayoutError         a stray file, a wrong size or a gap; nothing was guessed or changed
+    ├─ StoreDamaged             bytes on disk differ from the ones that were written
+    └─ StoreFailed              the disk refused (EIO, ENOSPC, read-only); the store writes no more
 
 Every text says what happened and one thing to try (`advice.py`).
 """
@@ -24,7 +24,7 @@ class StoreError(Advised):
 
 
 class StoreUsageError(StoreError):
-    """The call can never succeed as it was made; the store is unchanged."""
+    """The call itself is wrong, so it would fail each time; the store is unchanged."""
 
     advice = "correct the call, nothing was written"
 

@@ -1,12 +1,13 @@
-"""A stretch of the replicated log's bytes, read once for all its derived files and tables.
+"""Stretches: bytes of the replicated log, parsed once for all files and tables made from them.
 
     bytes of whole entries ─► stretches, in log order, without a gap:
                                   usual messages: with columns (accel_columns.py reads them)
-                                  anything else:  without; its user reads it entry by entry
+                                  anything else:  without; the caller reads it entry by entry
 
-*Usual*: V1, IPv4 hosts, no transaction, no outcome of a deferred message, no batch, every part adds
-up, at its own position, no topic that a reader treats specially. Columns are only ever a quicker
-way to the same result; without numpy there is one stretch without columns.
+A message is *usual* if it is a V1 record with IPv4 hosts, its sizes add up to the record's size, it
+holds its own position, and its topic is not one that the caller treats specially; and if it is no
+part of a transaction, no outcome of a deferred message and no batch. Columns hold the same facts as
+the entries and are faster to read; without numpy all bytes are one stretch without columns.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from typing import Any, NamedTuple
 class QueueRows(NamedTuple):
     """The rows of one queue in a stretch, in log order.
 
-    `entries_at`: where their queue entries begin in `Columns.entries`. `is_dense`: offsets count up
-    by one. Positions are those of the message records.
+    The queue entries of these rows begin at byte `entries_at` of `Columns.entries`. `is_dense`:
+    each row's queue offset is one more than the one before. Positions are those of the records.
     """
 
     topic: bytes
@@ -36,7 +37,8 @@ class QueueRows(NamedTuple):
 class NumberRun(NamedTuple):
     """Numbers `first`..`last` of one producer and queue, each one more than the one before.
 
-    `first_row`, `last_row` count entries from the stretch's first; `store_ms` is the last one's.
+    `first_row` and `last_row` count entries from the first one of the stretch; `store_ms` is the
+    store time of the last one.
     """
 
     producer: bytes
@@ -55,9 +57,10 @@ class Columns:
 
     Attributes:
         last_begin: where in the data the last entry's header begins.
-        last_ms: its store timestamp.
-        queues: one per queue, and `entries`: their queue entries, 20 bytes each, queue by queue.
-        numbers: of messages with a producer's number; grouped, not in log order.
+        last_ms: store timestamp of the last entry.
+        queues: the rows of each queue.
+        entries: queue entries of 20 bytes, first all of the first queue, then of the next.
+        numbers: the runs of producer numbers, grouped by producer and queue, not in log order.
         hashes, positions, times_ms: parallel arrays of index keys in log order; times in ms.
     """
 

@@ -1,7 +1,8 @@
-"""Which queues get their first message from entries of the replicated log. Pure.
+"""Find the queues that get their first message from entries of the replicated log. Pure.
 
-Read before the entries are dispatched, so that the files of these queues can be made elsewhere
-(queues/first_files.py). The rules are those of `Dispatcher`; what is missed here, it makes itself.
+The caller asks before it dispatches the entries, so that a thread can make the files of these
+queues meanwhile (queues/first_files.py). The rules are those of `Dispatcher`, which itself makes
+the files of a queue that is not found here.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from commitlog.records.places import is_possible
 from commitlog.records.record import HEADER_SIZE, MAGIC_BLANK, MAGIC_ENTRY
 from commitlog.records.sys_flag import HOSTS_V6, INNER_BATCH, goes_to_queue
 
-# Of an entry: magic, size; of its message: magic, queue id, queue offset, sysFlag, body size.
+# The entry's magic and size; its message's magic, queue id, queue offset, sysFlag and body size.
 _ENTRY = struct.Struct(">ii44xi4xi4xq8xi44xi")
 _TWO_INTS = struct.Struct(">ii")
 
@@ -31,10 +32,10 @@ QueueKey = tuple[bytes, int]
 def new_queues(
     data: Buffer, stretches: Sequence[Stretch], queues: ConsumeQueues
 ) -> dict[QueueKey, None]:
-    """(encoded topic, queue id) of queues that have no file and get offset 0 from `data`, in order.
+    """Keys (encoded topic, queue id) of queues without a file that begin in `data`, in order.
 
-    `data`: whole entries; `stretches`: what `accel_columns.read_stretches` made of it, if anything.
-    Queues of inner batches are not among them, nor are those that begin late.
+    `data`: whole entries; `stretches`: the result of `accel_columns.read_stretches`, or empty.
+    Left out: queues of inner batches, and queues whose first message here has a later offset.
     """
     found: dict[QueueKey, None] = {}
     for begin, stop, columns in stretches or (Stretch(0, len(data), None),):

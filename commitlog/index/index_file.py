@@ -2,15 +2,15 @@
 
 Source: docs/spec/store.md 4.
 
-Entries are written at once, one `pwrite` per batch, into blocks that `allocate_blocks` got before.
-The slots of the newest file are held in memory (RocketMQ's default: 20 MB, taken as it is touched)
-and go to the file when the index is synced: blocks for all that changed, header, sync, slots, sync.
-So a header that says what the dispatch mark says vouches for the slots, and a file on disk reads
-as a whole, somewhat older index.
+`put` writes entries to the file at once, one `pwrite` per batch, into blocks that `allocate_blocks`
+got before. Slots of the newest file stay in memory (20 MB in RocketMQ's default, used page by page)
+until a sync: it gets blocks for all that changed, writes the header, syncs, writes the slots,
+syncs. So if the header agrees with the dispatch mark, which is written after that, the slots on
+disk are complete, and the file reads as a whole index that may be a little old.
 
-What a crash may leave: entries behind the count (ignored), and with a header younger than the mark
-slots of any age: `keep` makes them anew from the entries, which are never changed once written.
-While that is going on the header's count is 0.
+A crash may leave entries behind the header's count, which readers ignore. It may also leave a
+header that is newer than the mark, and slots of any age: `keep` then makes the slots anew from the
+entries, which never change. Until those slots are on disk the count in the header is 0.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class IndexFile:
         self._dirty_pages = bytearray(self._page_count)  # 1: slots changed since the last sync
         self._unsynced = False
         self._remade = False
-        self._room = 0  # entries have blocks below this address
+        self._room = 0  # the file has blocks for entries below this address
 
     @classmethod
     def create(
@@ -99,7 +99,7 @@ class IndexFile:
         return index
 
     def follow(self, before: IndexFile) -> None:
-        """This empty file's predecessor, now full, gives its first bounds."""
+        """Take this empty file's first bounds from its predecessor `before`, which is full."""
         assert self.count <= 0
         self.header = successor_header(before.header)
 
@@ -142,13 +142,13 @@ class IndexFile:
     def put(self, hashes: Sequence[int], positions: Sequence[int], times_ms: Sequence[int]) -> int:
         """Insert keys in order until the file is full; return how many went in.
 
-        Key hash, position of the message and its store time run in parallel. `allocate_blocks` came
-        before. Raises OSError; then the file is not to be used until it is opened again.
+        Item k of each list belongs to key k: its hash, its message's position and store time. Call
+        `allocate_blocks` before. Raises OSError: then open the file again before the next use.
         """
         if self.left < len(hashes):
             left = self.left
             hashes, positions, times_ms = hashes[:left], positions[:left], times_ms[:left]
-        if not len(hashes):  # an array has no truth
+        if not len(hashes):  # not `if not hashes`: numpy refuses that for an array
             return 0
         slots, at = self._loaded_slots(), self._geometry.entry_position(self.header.next_ordinal)
         placed = place_index_keys(
@@ -194,7 +194,7 @@ class IndexFile:
     # ---- reading ---------------------------------------------------------------------------------
 
     def overlaps(self, begin_ms: int, end_ms: int) -> bool:
-        """May [begin, end] hold messages of this file?"""
+        """May this file hold messages stored within [begin, end]?"""
         return overlaps(self.header, begin_ms, end_ms)
 
     def query(self, hash_of_key: int, hits_max: int, begin_ms: int, end_ms: int) -> list[int]:
@@ -234,8 +234,8 @@ class IndexFile:
     def keep(self, next_ordinal: int, end_ms: int) -> bool:
         """Keep exactly the entries below `next_ordinal`, which were synced.
 
-        `end_ms`: store time of the last of them. Slots are made anew unless the header vouches
-        for them. False when the entries are not all here.
+        `end_ms`: store time of the last of them. Makes the slots anew unless the header has the
+        same end, which shows that they were synced. False when some of the entries are missing.
         """
         if not 1 <= next_ordinal <= self._geometry.entries:
             return False
@@ -266,9 +266,10 @@ class IndexFile:
         return True
 
     def cut(self, position: int, store_time_of: Callable[[int], int] | None = None) -> None:
-        """Forget entries of messages at or above `position`. The file's end is known.
+        """Remove the entries of messages at or above `position`. The header's count is right.
 
-        `store_time_of(position)` gives the end time exactly; without it, to the second.
+        The new end time is `store_time_of(position)` of the last message that is left; without that
+        function it is the time in its entry, which is exact to the second only.
         """
         low, high = 1, self.header.next_ordinal
         while low < high:
@@ -288,7 +289,7 @@ class IndexFile:
             assert kept, "entries below the end are whole"
 
     def _remake_slots(self, next_ordinal: int) -> int:
-        """Slots from the entries below `next_ordinal`; return how many are in use."""
+        """Make the slots from the entries below `next_ordinal`; return how many are in use."""
         slot_count = self._geometry.slots
         slots = zero_memory(slot_count * SLOT_SIZE)
         ordinal, used = 1, 0
@@ -319,7 +320,7 @@ class IndexFile:
         return self._unsynced
 
     def capture(self) -> IndexSync:
-        """Take changed slots and the header: once written and synced, all entries are durable."""
+        """Take changed slots and the header as a task; once it ran, all entries are durable."""
         dirty, self._dirty_pages = self._dirty_pages, bytearray(self._page_count)
         pages = [found.span() for found in _DIRTY.finditer(dirty)]
         writes: list[tuple[int, bytes]] = []
@@ -337,7 +338,7 @@ class IndexFile:
         self._remade |= task.remade
 
     def forget_slots(self) -> None:
-        """Give the memory of the slots back, once they are in the file."""
+        """Free the memory of the slots; they must be in the file."""
         if self._slots is not None:
             assert not any(self._dirty_pages)
             self._slots.close()
@@ -351,9 +352,10 @@ class IndexFile:
 
 
 class IndexSync:
-    """Slots and header as they were at one moment; `allocate_blocks`, then `run`, from any thread.
+    """Writes the slots and header of one moment: call `allocate_blocks`, then `run`, in any thread.
 
-    `pages`: of the slots, first and behind the last; `remade`: the slots in the file are of no use.
+    `pages`: runs of changed pages of slots, as (first, one behind the last). `remade`: the slots
+    were made anew, so those in the file are wrong until `run` has written all of them.
     """
 
     def __init__(
@@ -375,9 +377,10 @@ class IndexSync:
             self._file.allocate_range(position, position + len(data))
 
     def run(self) -> None:
-        """Write and sync; the header first, so that no mark fits slots that are half written.
+        """Write and sync the header, then the slots. Raises OSError.
 
-        Raises OSError.
+        The header goes first, so that after a crash between the two it differs from the dispatch
+        mark, and `keep` does not trust slots that are half written.
         """
         begun = self._header[:-4] + bytes(4) if self.remade else self._header
         self._file.pwrite(begun, 0)

@@ -1,7 +1,7 @@
-"""`dledger inspect DIR`: arguments, exit codes, the order of things.
+"""`dledger inspect DIR` reads a store and tells whether it is whole: arguments, steps, exit codes.
 
-Exit code 0: the store is whole. 1: something is damaged, or a later release wrote it so that this
-one cannot tell; where and what goes to stderr. 2: the command cannot be carried out as given.
+Exit code 0: the store is whole. 1: bytes are damaged, or were written by a later release so that
+this one cannot judge them; stderr says which and where. 2: the arguments or the folder are wrong.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from commitlog.store.reader import Finding, Item, StoreReader
 from commitlog.usage import Arguments
 
 WHOLE, DAMAGED, USAGE = 0, 1, 2
-#: A running process holds it, of a store's root and of a node's folder.
+#: Lock file in a store's root and in a node's folder; a running process holds it.
 LOCK_NAME = "lock"
 _AS_FOUND = "instead of what the files themselves say"
 _SUMMARY_FIELDS = (
@@ -48,10 +48,10 @@ def arguments_of() -> argparse.ArgumentParser:
     """The options of `dledger inspect`."""
     parser = Arguments(
         prog="dledger inspect",
-        description="Look at a store that nobody has open: what is in it, and is it whole. "
-        "Never writes into it. Of a node that runs it says so: figures are of the moment.",
-        epilog="Exit code 0: whole; 1: damaged, or written by a later release and not judged, "
-        "where and what on stderr; 2: usage.",
+        description="Read a stopped store: count what is in it and look for damage. Never writes "
+        "into it. If a process has the store open, a warning says that the figures may be old.",
+        epilog="Exit code 0: whole; 1: damaged, or written by a later release and not judged "
+        "(stderr says which files, and where); 2: wrong arguments or folder.",
     )
     parser.add_argument(
         "dir",
@@ -144,9 +144,9 @@ def main(
 ) -> int:
     """Run the command; returns the exit code.
 
-    `node_check(files, dledger-<id> folder, last index)` looks at what this package knows nothing
-    of: the small files of a node. `groups(files, DIR)`: folders of the groups that DIR holds side
-    by side; each is read by itself, and named by its folder.
+    `node_check(files, dledger-<id> folder, last index)` checks the small files of a node, which
+    this package does not know. `groups(files, DIR)` returns the folders of the groups, if DIR holds
+    several; each one is read separately, and the output names its folder.
     """
     try:
         options = arguments_of().parse_args(argv)
@@ -169,7 +169,7 @@ def main(
         )
     except (StoreUsageError, OSError) as error:
         if isinstance(error, BrokenPipeError):
-            # The reader of our output has gone; so have we.
+            # The program that reads our output has ended; write nothing more, also at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return WHOLE
         kind = "no-store" if isinstance(error, StoreUsageError) else "unreadable"
@@ -242,8 +242,8 @@ def _warn_if_open(reader: StoreReader) -> None:
     folders = [folder for folder in (reader.root, reader.entries_folder) if folder is not None]
     if any(is_locked(folder / LOCK_NAME) for folder in folders):
         print(
-            f"dledger inspect: a process has {folders[0]} open, so figures are of the "
-            "moment, and what it is just writing may look damaged; stop it to be sure",
+            f"dledger inspect: a process has {folders[0]} open, so the figures may be old, and "
+            "records that it is writing may look damaged; stop it to be sure",
             file=sys.stderr,
         )
 
@@ -254,7 +254,7 @@ def _kind(reader: StoreReader) -> str:
 
 
 def _compare(reader: StoreReader, sizes: DerivedSizes, files: FileSystem) -> DerivedCompare | None:
-    """The comparison with derived files; None for a log without a store root."""
+    """The comparison of the log with queues and index; None for a log without a store root."""
     root = reader.root
     if root is None:
         return None

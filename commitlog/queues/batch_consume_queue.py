@@ -1,12 +1,12 @@
-"""BatchConsumeQueue: where the inner batches of one queue are, 46 bytes each.
+"""BatchConsumeQueue: the positions of one queue's inner batches in the log, 46 bytes each.
 
 Source: docs/spec/store.md 3.5.
 
     batchconsumequeue/<topic>/<queue id>/<20 digits>      entries are drawn in batch_queue_entry.py
 
-For topics with attribute `queue.type=BatchCQ`. File positions have nothing to do with queue
-offsets: entry k is the k-th batch, lookups search the base offsets. Derived, like a ConsumeQueue,
-with the same crash behaviour.
+Topics with attribute `queue.type=BatchCQ` have such queues. Entry k is the k-th batch, and a batch
+holds several messages, so a queue offset does not give the entry's place: lookups search the base
+offsets. Like a ConsumeQueue it is made from the log, and recovers from a crash in the same way.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class BatchConsumeQueue(QueueFiles):
         return True
 
     def cut(self, position: int) -> None:
-        """Forget records that begin at or above `position`. The queue's end is known."""
+        """Remove entries of records that begin at or above `position`. Call `recover` before."""
         start = self._log.start // ENTRY_SIZE
         end = self._search(start, self._end, lambda entry: entry.physical_offset >= position)
         if end < self._end or end == start:
@@ -105,7 +105,7 @@ class BatchConsumeQueue(QueueFiles):
         return low
 
     def append(self, entry: BatchQueueEntry) -> bool:
-        """One inner batch; False when it (or a later one) was there already. Raises OSError."""
+        """Add one inner batch; False when it, or a later one, is there already. Raises OSError."""
         assert entry.is_written
         if entry.physical_offset <= self._last_position:
             return False
@@ -118,7 +118,7 @@ class BatchConsumeQueue(QueueFiles):
         return True
 
     def read(self, offset: int, count: int) -> list[BatchQueueEntry]:
-        """Up to `count` batches from the one that holds queue offset `offset` on."""
+        """Up to `count` batches; the first one holds queue offset `offset`."""
         if not self.min_offset <= offset < self.max_offset:
             return []
         first = self._search(self._first, self._end, lambda entry: entry.base > offset) - 1
@@ -128,8 +128,8 @@ class BatchConsumeQueue(QueueFiles):
     def offset_by_time(self, time_ms: int, *, upper: bool = False) -> int:
         """Base offset of the first batch stored at or after `time_ms`, else `max_offset`.
 
-        With `upper`: of the last one stored at or before it, else `min_offset`. The entries hold
-        the store time, so the log is not read.
+        With `upper`: base offset of the last batch stored at or before `time_ms`, else
+        `min_offset`. The entries hold the store time, so the log is not read.
         """
         number = self._search(
             self._first,
@@ -164,7 +164,7 @@ class BatchConsumeQueue(QueueFiles):
         return gone
 
     def forget(self) -> None:
-        """No entry is left."""
+        """Remove every entry, and with them every file."""
         self.remove()
 
     def remove(self) -> None:

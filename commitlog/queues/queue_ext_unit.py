@@ -4,8 +4,9 @@ Source: docs/spec/store.md 3.4.
 
     size (2) | tags code (8) | store time (8) | bitmap length (2) | bitmap
 
-Where a unit does not fit, FF FF ends the file. Losing this data costs only filter speed, so a
-damaged unit reads as None and never as an error.
+When the next unit does not fit into the file, the writer ends the file with FF FF. A filter works
+without this data, only more slowly, so `unpack_ext_unit` returns None for a damaged unit and does
+not raise.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def pack_ext_unit(unit: QueueExtUnit) -> bytes:
 
 
 def unpack_ext_unit(data: Buffer, offset: int = 0) -> QueueExtUnit | None:
-    """The unit at `offset`; None at a file's end and for anything that is no unit."""
+    """The unit at `offset`; None at the end of the file, and if the bytes are not a unit."""
     if len(data) - offset < UNIT_SIZE_MIN:
         return None
     size, code, store_timestamp_ms, bitmap_size = _HEAD.unpack_from(data, offset)

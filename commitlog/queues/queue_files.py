@@ -19,8 +19,8 @@ class QueueFiles(ABC):
         folder: `<kind>/<topic>/<queue id>`, made when the first entry comes.
         file_size: bytes per file, a multiple of the entry's size.
         staging: folder for half-made files, outside the queues.
-        opened: called with every file that takes a descriptor.
-        changed: called with this queue at each change of its entries; it has to be synced again.
+        opened: called with every file that is opened, so that the caller can bound open files.
+        changed: called with this queue whenever its entries change, as it needs a sync then.
 
     Raises StoreLayoutError when the folder holds other files than this queue's.
     """
@@ -64,7 +64,7 @@ class QueueFiles(ABC):
 
     @abstractmethod
     def _reset(self) -> None:
-        """Set bounds and caches as of a queue before its first lookup."""
+        """Set bounds and caches to their values for a queue that was not read yet."""
 
     @property
     def log(self) -> SegmentLog:

@@ -1,6 +1,8 @@
 """Hosts as they stand in message records and ids: IP, then the port as a 4-byte integer.
 
-IPv4: 4 + 4 = 8 bytes       IPv6: 16 + 4 = 20 bytes       which one: sysFlag bits 4 and 5
+IPv4: 4 + 4 = 8 bytes       IPv6: 16 + 4 = 20 bytes
+
+Bits 4 and 5 of a record's sysFlag say which form its two hosts have.
 """
 
 from __future__ import annotations
@@ -34,9 +36,9 @@ NO_HOST: Final = Host("0.0.0.0", 0)
 
 @lru_cache(maxsize=4096)
 def pack_ip(ip: str) -> bytes:
-    """4 or 16 bytes; an IPv4 address written as IPv6 becomes 4, as in Java.
+    """The address as 4 or 16 bytes; an IPv4 address mapped into IPv6 is packed as 4, as in Java.
 
-    Raises StoreUsageError when `ip` is no address.
+    Raises StoreUsageError when `ip` is not an IP address.
     """
     try:
         address = ipaddress.ip_address(ip)
@@ -60,7 +62,10 @@ def unpack_ip(packed: bytes) -> str:
 
 
 def pack_host(host: Host) -> bytes:
-    """8 or 20 bytes. Raises StoreUsageError for no IP address or a port outside 0..65535."""
+    """The host as 8 or 20 bytes.
+
+    Raises StoreUsageError when `ip` is not an IP address or the port is outside 0..65535.
+    """
     if not 0 <= host.port <= PORT_MAX:
         raise StoreUsageError(f"port {host.port} is not within 0..{PORT_MAX}; give a real port")
     return pack_ip(host.ip) + host.port.to_bytes(4, "big")
@@ -68,7 +73,7 @@ def pack_host(host: Host) -> bytes:
 
 @lru_cache(maxsize=4096)
 def unpack_host(packed: bytes) -> Host:
-    """The host in 8 or 20 bytes. The port is taken as it stands, be it absurd."""
+    """The host in 8 or 20 bytes. The port is not checked: it may be negative or above 65535."""
     if len(packed) == HOST_V4_SIZE:
         a, b, c, d, port = _V4.unpack(packed)
         return Host(f"{a}.{b}.{c}.{d}", port)

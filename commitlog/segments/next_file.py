@@ -1,11 +1,11 @@
-"""The file behind the last one of a log: made when it is needed, or ahead of that.
+"""NextFile makes the next file of a log: when a write needs it, or earlier in another thread.
 
-    make                    now: the first file of a log, of a queue
-    begin ─► MakeTask.run   ahead, in any thread: what a write needs is there already
-    take                    the file that was begun, or one made now
+    make                    makes a file now: the first one of a log or a queue
+    begin ─► MakeTask.run   makes the next file early, in any thread, so that no write waits for it
+    take                    returns the file that was begun, or makes it now
 
-Segment logs, queues and the raft log get their files here and nowhere else; the file system is a
-port, so the simulator's disk makes them as well.
+Segment logs, queues and the raft log make all their files with this class. The file system is a
+port, so the same code runs on the simulator's disk.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _path(folder: str, position: int) -> Path:
 
 
 class MakeTask:
-    """Make one file ahead; the first thread does it: a helper, or the writer that needs it."""
+    """Makes one file, once: in a helper's thread, or in the writer's if that one comes first."""
 
     def __init__(self, maker: NextFile, position: int) -> None:
         self._maker, self.position = maker, position
@@ -40,13 +40,13 @@ class MakeTask:
         self._is_dropped = False
 
     def run(self) -> None:
-        """Raises OSError; it can be called again."""
+        """Make the file, unless it is made or dropped. Raises OSError; it can be called again."""
         with self._lock:
             if self.file is None and not self._is_dropped:
                 self.file = self._maker.make(self.position)
 
     def drop(self) -> None:
-        """Never make it; wait if it is being made just now."""
+        """Make sure that no file is made from now on; waits while another thread makes it."""
         with self._lock:
             self._is_dropped = True
 
@@ -99,7 +99,7 @@ class NextFile:
         return self._task is not None
 
     def begin(self, position: int) -> MakeTask:
-        """The task that makes the file ahead; the same one until it is taken or dropped."""
+        """The task that makes the next file; the same task until `take` or `drop` ends it."""
         if self._task is None:
             self._task = MakeTask(self, position)
         return self._task
@@ -114,7 +114,7 @@ class NextFile:
         return task.file
 
     def drop(self) -> File | None:
-        """Make no file ahead any more; one that was made and not taken is handed to the caller."""
+        """End the task of `begin`; return its file if it was made, for the caller to close."""
         task, self._task = self._task, None
         if task is None:
             return None
