@@ -231,19 +231,19 @@ class KeyValueStore(ReplicatedObject[list[Any], Any]):
         Lifetime.__init__(self, _kv.KeyValueStore(config, **options), thread)
 
     def put(self, key: str, value: Any, *, lease: Lease | None = None) -> int:
-        """Give a key a value; the revision. Raises as `transact`."""
+        """Give a key a value; returns the new revision. Raises as `transact`."""
         return self._thread.run(self._inner.put(key, value, lease=lease))
 
     def delete(self, key: str, *, prefix: bool = False) -> int:
-        """Remove a key, or all that begin with it; how many. Raises as `transact`."""
+        """Remove a key, or all that begin with it; returns how many. Raises as `transact`."""
         return self._thread.run(self._inner.delete(key, prefix=prefix))
 
     def compare_and_set(
         self, key: str, value: Any, *, expected: Any = _UNSET, revision: int | None = None
     ) -> bool:
-        """Put, if the key's value is `expected`, or its revision is `revision`; was it done?
+        """Put `value` if the key has value `expected` and revision `revision`; True if it was put.
 
-        `revision=0`: if the key is absent. Raises as `transact`.
+        Give one of the two or both; `revision=0` means an absent key. Raises as `transact`.
         """
         return self._thread.run(
             self._inner.compare_and_set(key, value, expected=expected, revision=revision)
@@ -256,20 +256,20 @@ class KeyValueStore(ReplicatedObject[list[Any], Any]):
         when: Sequence[Compare] = (),
         otherwise: Sequence[Put | Delete | Get] = (),
     ) -> Transacted:
-        """Do `then` if all of `when` hold, else `otherwise`: all of it at one revision.
+        """Do all of `then` if every condition of `when` holds, else all of `otherwise`.
 
-        Raises LogUsageError for what cannot be a key, a value or a compare; CommandRefused for a
-        lease that has ended (nothing is done); ResultNotKept when what it gets is over
-        `result_bytes_max`; else as `ReplicatedNode.propose`.
+        All changes get the same revision. Raises LogUsageError for an invalid key, value or
+        compare; CommandRefused for a lease that has ended, and then changes nothing; ResultNotKept
+        when the results are over `result_bytes_max`; else as `ReplicatedNode.propose`.
         """
         return self._thread.run(self._inner.transact(then, when=when, otherwise=otherwise))
 
     def compact(self, revision: int) -> None:
-        """Forget changes up to this revision. Raises CommandRefused when it is yet to come."""
+        """Forget changes up to this revision. Raises CommandRefused for a future revision."""
         return self._thread.run(self._inner.compact(revision))
 
     def get(self, key: str, consistency: Consistency = Consistency.LINEARIZABLE) -> Item | None:
-        """A key with its value and revisions, None without one. Raises as `ReplicatedNode.read`."""
+        """A key's value and revisions; None if it is absent. Raises as `ReplicatedNode.read`."""
         return self._thread.run(self._inner.get(key, consistency))
 
     def range(
@@ -280,30 +280,30 @@ class KeyValueStore(ReplicatedObject[list[Any], Any]):
         limit: int = 0,
         consistency: Consistency = Consistency.LINEARIZABLE,
     ) -> list[Item]:
-        """Items with first <= key < end, by key, of one moment; `end` "": to the last one.
+        """Items with first <= key < end at one revision, ordered by key; `end` "": to the last one.
 
-        `limit`: so many at most, 0 for all. Raises as `get`.
+        `limit`: the most items to return, 0 for all. Raises as `get`.
         """
         return self._thread.run(self._inner.range(first, end, limit=limit, consistency=consistency))
 
     def prefix(
         self, prefix: str, consistency: Consistency = Consistency.LINEARIZABLE
     ) -> list[Item]:
-        """Items with keys that begin with `prefix`, by key, of one moment. Raises as `get`."""
+        """Items with keys that begin with `prefix`, as of `range`. Raises as `get`."""
         return self._thread.run(self._inner.prefix(prefix, consistency))
 
     def revision(self, consistency: Consistency = Consistency.LINEARIZABLE) -> int:
-        """The newest one; 0 before the first change. Raises as `get`."""
+        """The newest revision; 0 before the first change. Raises as `get`."""
         return self._thread.run(self._inner.revision(consistency))
 
     def watch(
         self, key: str = "", *, prefix: bool = False, after: int | None = None
     ) -> Iterating[Change]:
-        """Every change behind revision `after`, once, in order, until the caller has enough.
+        """Each change to `key` after revision `after`, once, in order, until the caller stops.
 
-        `after`: None for what is new when it begins. Without a key: of all. Pass the revision of
-        the last change that was seen to go on at any node, once all changes of it were seen.
-        Raises Compacted when changes behind `after` are gone, NodeFailed when the node stops.
+        `after` None: only changes from now on. Without a key: changes to all keys. To go on later,
+        at any node, pass the last revision of which you have seen every change. Raises Compacted
+        when changes after `after` are gone, NodeFailed when the node stops.
         """
         return Iterating(self._thread, self._inner.watch(key, prefix=prefix, after=after))
 
@@ -312,19 +312,19 @@ class KeyValueStore(ReplicatedObject[list[Any], Any]):
         return self._thread.run(self._inner.grant(seconds))
 
     def renew(self, lease: Lease) -> bool:
-        """The lease lasts its seconds from now; False: it has ended. Raises as `grant`."""
+        """Make the lease last its seconds from now; False: it has ended. Raises as `grant`."""
         return self._thread.run(self._inner.renew(lease))
 
     def revoke(self, lease: Lease) -> bool:
-        """End it, and its keys; False: it had ended before. Raises as `grant`."""
+        """End the lease and remove its keys; False: it had ended before. Raises as `grant`."""
         return self._thread.run(self._inner.revoke(lease))
 
     @contextlib.contextmanager
     def holding(self, seconds: float) -> Iterator[Lease]:
         """A lease that is renewed while the block lasts, and revoked at its end.
 
-        It can end inside the block, when no majority was reached in time; `renew` tells. Raises as
-        `grant`.
+        The lease ends inside the block if no majority was reached in time: `renew` then returns
+        False. Raises as `grant`.
         """
         with self._thread.entered(self._inner.holding(seconds)) as value:
             yield value

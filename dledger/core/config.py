@@ -78,7 +78,7 @@ class CoreConfig:
 
     @property
     def clock_step_max(self) -> float:
-        """Between two looks at the clock of a voter that keeps a promise; more is a jump."""
+        """Most seconds between two reads of a promising voter's clock; more is a jump."""
         return self.heartbeat_interval / 2
 
     @property
@@ -88,7 +88,7 @@ class CoreConfig:
 
     @property
     def drift_factor(self) -> float:
-        """For how much of a promise a slow clock may count on it when a fast one keeps it."""
+        """The part of a promise that a leader with a slow clock may use if the voter's is fast."""
         return (1 - self.clock_drift_max) / (1 + self.clock_drift_max)
 
     def validate(self) -> None:

@@ -1,25 +1,25 @@
-"""Reads by a lease instead of a round (dissertation 6.4.1), where clocks keep within a bound.
+"""Reads by a lease, without a round of heartbeats (dissertation 6.4.1), if clocks drift little.
 
     leader    round 7 sent at t0 ──┐                          ┌─► served at once until
     voter                          ▼ received, kept D ─────┐  │   t0 + promise × drift_factor
                                    └─ reply: round 7, promise ┘
 
-A voter that answers a heartbeat promises to vote for nobody else, itself included, for a while. It
-keeps that whatever comes: over broken connections, in a later term, and, as a restart forgets it,
-a node that starts waits as long. Who was promised to by a majority of the group in force leads
-alone until the promises end, counted from when the round was *sent* and on a clock that may lose
-`clock_drift_max` while voters' gain as much. Only a successor that the leader itself appoints is
-voted for earlier; so a leader that has appointed one has no lease any more in its term, because
-what tells the successor may arrive at any time.
+A voter that answers a heartbeat promises to vote for no other node, itself included, for a time D.
+It keeps the promise over broken connections and in later terms. A restart forgets promises, so a
+node that starts gives no vote for D either. A leader that has promises of a majority of the current
+configuration is the only leader until they end. It counts them from when it *sent* the round, and
+shortens them by `drift_factor`: its clock may lose `clock_drift_max` while a voter's gains as much.
+Voters do vote earlier for a successor that the leader itself appoints. So a leader that appoints
+one has no lease for the rest of its term, as its message may reach the successor at any time.
 
-Clocks that jump: a leader's that jumps ahead ends its lease early; one that runs back ends it, too,
-with all that was sent before. A voter that keeps a promise looks at its clock twice in
-`clock_step_max`; when more has passed, it slept, or the clock jumped: it cannot know how much of
-that was time, and counts none of it. It tells the leader less than it keeps, by one jump that is
-too small to be noticed.
+Clocks that jump: a leader's clock that jumps ahead ends its lease early. If it runs back, the
+leader drops its lease and all rounds that it sent before. A voter under a promise reads its clock
+twice in each `clock_step_max`. If more has passed between two reads, the process slept or the clock
+jumped; the voter cannot tell which, so it counts none of that time. It tells the leader less than D
+by one `clock_step_max`, the largest jump that it would not notice.
 
-Promises are durations on the voter's clock, so settings of nodes may differ; who has leases off
-promises nothing, is not counted, and the leader asks a majority as ever.
+Promises are durations on the voter's clock, so settings of nodes may differ. A voter with leases
+off promises 0 s, so without a majority of other promises the leader asks a majority for each read.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ def promise(state: State) -> float:
 
 
 def keep(state: State) -> None:
-    """Give no vote for a whole lease from now on; a start does it, too, as it knows no promise."""
+    """Give no vote for a whole lease from now on; also called at a start, which forgot promises."""
     state.promised_until = max(state.promised_until, state.now + state.config.lease)
 
 
 def promised(state: State, progress: Progress, reply: HeartbeatReply) -> None:
-    """A leader hears a promise; it counts from when the question was sent."""
+    """As leader, note a voter's promise; it counts from when this leader sent the round."""
     sent_at = state.lease.sent_at.get(reply.round)
     if sent_at is None:
         return
@@ -54,16 +54,16 @@ def promised(state: State, progress: Progress, reply: HeartbeatReply) -> None:
 
 
 def holds(state: State) -> bool:
-    """Has a majority of the group in force promised to this leader, beyond now?"""
+    """Does a majority of the current configuration still keep a promise to this leader?"""
     if state.lease.given_up or state.commit < state.noop_index:
         return False
     until: dict[NodeId, float] = {peer: p.promised_until for peer, p in state.progress.items()}
-    until[state.me] = float("inf")  # who leads has voted for nobody since
+    until[state.me] = float("inf")  # a leader gives no vote in its own term
     return state.now < agreed(until, state.quorum)
 
 
 def jumped_ahead(state: State, step: float) -> None:
-    """More has passed than there may be between two looks: none of it counts for a promise."""
+    """The clock moved by more than it may between two reads: do not count that for a promise."""
     if state.has_promised():
         state.promised_until += step
         state.election_deadline += step

@@ -1,13 +1,12 @@
-"""Files of equal size in a row: one address space, cut into files named by their first address.
+"""FileRow: one address space, cut into files of equal size that are named by their first address.
 
     <folder>/00000000000000000000   <folder>/00000000001073741824   …
 
-Files come with their full length and zero from `FileSystem.create`; one may be made ahead of its
-use, and blocks for what will be written next allocated (`begin_prepare`), so that neither costs a
-write anything. A disk without space is noticed there, while there is still a reserve. Bytes behind
-the last thing written are zero, always: files are never reused (R14) and whatever is cut off is
-zeroed.
-A crash leaves at most zero files at the end of the row, or a half-made one in the staging folder.
+`FileSystem.create` makes a file with its full length, all zeros. `begin_prepare` makes the next
+file and allocates blocks ahead, so that writes need not wait for it, and so that a full disk is
+noticed while blocks are left. All bytes after the last record are zero: a file is never used again
+for other records (R14), and a truncation writes zeros. After a crash there may be files of zeros at
+the end of the row, and an unfinished file in the staging folder.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class AllocateTask:
                 self.is_done = True
 
     def drop(self) -> None:
-        """The file is about to be closed: not any more; wait if it is under way just now."""
+        """Allocate no more, as the file is about to be closed; waits while another thread does."""
         with self._lock:
             self.is_done = True
 
@@ -56,7 +55,7 @@ class AllocateTask:
 class FileRow:
     """The open files. `start` is the first address, `end` the one behind the last file.
 
-    `unlinked`: gone from the folder, still open until `close_unlinked`.
+    `unlinked`: files that are deleted from the folder and stay open until `close_unlinked`.
     """
 
     def __init__(
@@ -76,9 +75,9 @@ class FileRow:
         self._allocating: AllocateTask | None = None
         self.unlinked: list[File] = []
         self.start = self.end = 0
-        #: Writes from the end of what is used to here find files and blocks.
+        #: From the end of the records to this address, files are made and blocks allocated.
         self.space_end = 0
-        #: `begin_prepare` finds nothing to do for a row that is used up to less than this.
+        #: `begin_prepare` has no work while the records end below this address.
         self._enough_until = 0
 
     def load(self) -> None:
@@ -94,8 +93,8 @@ class FileRow:
         for left, right in pairwise(starts):
             if right - left != self.file_size:
                 raise StoreLayoutError(
-                    f"{self._folder} has no file {left + self.file_size:020}, and the one before "
-                    "it and later ones are there; restore the missing file"
+                    f"{self._folder} has no file {left + self.file_size:020}, but it has the files "
+                    "before and after that one; restore the missing file"
                 )
         for start in starts:
             self._row.append(self._files.open(self.path(start), writable=self._writable))
@@ -117,7 +116,7 @@ class FileRow:
         return self._next.path(start)
 
     def _measure(self) -> None:
-        """Files came or went; `end` is asked for several times per entry."""
+        """Compute `end` again after files came or went; it is read several times per entry."""
         self.space_end = self._enough_until = 0
         self.end = self.start + len(self._row) * self.file_size
 
@@ -129,9 +128,9 @@ class FileRow:
         return self._next.make(start)
 
     def first_file(self, start: int) -> None:
-        """Begin the row at address `start`, when it is empty.
+        """Begin the row, which is empty, at address `start`.
 
-        Raises OSError; on a full disk with the file's name and how much it takes.
+        Raises OSError; on a full disk it names the file and the space that it needs.
         """
         assert not self._row
         assert start % self.file_size == 0 or start == self.start
@@ -148,8 +147,8 @@ class FileRow:
         self._measure()
 
     def begin_prepare(self, used: int) -> MakeTask | AllocateTask | None:
-        """Work that gets blocks when few are left, or makes the next file once the last one is half
-        full; None else."""
+        """A task that allocates blocks when few are left, or makes the next file once the last one
+        is half full; None when neither is needed."""
         if used < self._enough_until:  # nearly always: asked once per sync
             return None
         return self._begin_allocate(used) or self._begin_file(used)
@@ -175,7 +174,7 @@ class FileRow:
     def make_space(self, begin: int, end: int) -> None:
         """Get files and blocks for a write from `begin` to `end`, now.
 
-        Raises OSError: ENOSPC when the disk is full; the row can be used as before then.
+        Raises OSError: ENOSPC when the disk is full, and then the row can be used as before.
         """
         if end <= self.space_end:
             return
@@ -188,7 +187,7 @@ class FileRow:
         self.space_end = end - 1 - offset + file.allocated
 
     def begin_space(self, begin: int, end: int) -> MakeTask | AllocateTask | None:
-        """The first step that `make_space` lacks, as a task for any thread; None: it lacks none."""
+        """The first step that `make_space` would have to do, as a task for any thread; or None."""
         begin = max(begin, self.start)
         for file, offset, size in self.pieces(begin, end - begin):
             if offset + size > file.allocated:
@@ -264,7 +263,7 @@ class FileRow:
     def zero_rest(self, position: int) -> list[File]:
         """Zero all bytes from `position` to the end of the row; return the changed files.
 
-        Holes are zero and are passed over: a new file of 1 GiB is one, and each start comes by.
+        It skips holes, which read as zero: each start calls this, and a new file is 1 GiB of hole.
         """
         touched: list[File] = []
         for file, offset, size in self.pieces(position, self.end - position):
@@ -301,14 +300,17 @@ class FileRow:
         return dropped
 
     def forget_before(self, position: int) -> None:
-        """Files that end at or below `position` were unlinked elsewhere; closed like others."""
+        """Drop files that end at or below `position`, which the caller has unlinked.
+
+        They move to `unlinked`, as they stay open until `close_unlinked`.
+        """
         while len(self._row) > 1 and self.start + self.file_size <= position:
             self.unlinked.append(self._row.pop(0))
             self.start += self.file_size
         self._measure()
 
     def forget(self) -> None:
-        """Every file is about to be unlinked elsewhere; closed like others."""
+        """Drop all files, which the caller is about to unlink; they move to `unlinked`."""
         ahead = self._next.drop()
         if ahead is not None:
             self._row.append(ahead)
@@ -324,7 +326,7 @@ class FileRow:
         self._files.sync_dir(self._folder)
 
     def _drop_allocating(self) -> None:
-        """Before any file is closed."""
+        """Stop the allocating task; called before any file is closed."""
         if self._allocating is not None:
             self._allocating.drop()
             self._allocating = None

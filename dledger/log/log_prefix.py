@@ -1,12 +1,12 @@
-"""The beginning of a log can go: whole files, once a snapshot holds the state they led to.
+"""Deletes the first files of a log once a snapshot holds the state after their entries.
 
     begin_trim ─► TrimTask.run: logstart, then unlink        (any thread; reads go on meanwhile)
     finish_trim ─► the first index moves                     (owner's thread; files are closed)
-    restart_at                                               (nothing stays; empty behind an anchor)
+    restart_at                                               (drops all records; empty at an anchor)
 
-A log file begins with a record, so it is deleted without touching another one, and all replicas
-can delete the same ones. What the new first record continues, its index, term and chain checksum,
-is kept in `logstart` (log_start.py): the log stays anchored in what is gone.
+Each log file begins with a record, so a file is deleted without a change to another one, and all
+replicas can delete the same files. `logstart` (log_start.py) keeps the *anchor*: index, term and
+chain checksum of the last deleted entry, against which the first record left is still checked.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from dledger.log.slots import SLOT_SIZE
 class TrimTask:
     """Make the new beginning durable, then unlink the files below it. Raises OSError.
 
-    `done`: False when a full disk has no space for the new beginning; then nothing has changed.
+    `done` stays False when a full disk has no space to write the beginning; no file is touched.
     """
 
     def __init__(
@@ -52,13 +52,13 @@ class TrimTask:
         except OSError as error:
             if not is_out_of_space(error):
                 raise
-            return  # a caller that still wants it asks again
+            return  # `finish_trim` returns None, and the caller begins a new trim later
         drop_files(self._files, self._folder, self.start, self._options)
         self.done = True
 
 
 class LogPrefix:
-    """The beginning of one log: where it is, how it goes."""
+    """Where one log begins; deletes records from there on."""
 
     def __init__(
         self,
@@ -75,13 +75,13 @@ class LogPrefix:
         self._at, self._reader, self._files = pointers, reader, files
         self._flush, self._damage = flush, damage
         self._trim: TrimTask | None = None
-        #: Where the log begins; None while that is where it was formatted.
+        #: Where the log begins; None until the first trim.
         self.start = state.start
 
     def start_at(self, position: int, configuration: str = "") -> LogStart:
-        """The beginning that a log without the files below `position` has.
+        """The beginning that the log gets if the files below `position` are deleted.
 
-        Raises KeyError when no record begins there, StoreDamaged.
+        Raises KeyError when no log file begins there, StoreDamaged.
         """
         index = self._reader.index_at(position)
         if position % self._options.data_file_size:
@@ -90,9 +90,9 @@ class LogPrefix:
         return LogStart(term, last, chain_crc or 0, end, position, configuration)
 
     def is_beginning(self, start: LogStart) -> bool:
-        """Could the log begin there, as another replica's does?
+        """Can this log begin at `start`, where another replica's log begins?
 
-        What is damaged here is not asked: replicas are the same byte by byte (S10).
+        Yes also if the record there is damaged here, as replicas are equal byte by byte (S10).
         """
         try:
             begins = self._reader.index_at(start.position) == start.index + 1
@@ -105,23 +105,23 @@ class LogPrefix:
     def begin_trim(self, start: LogStart) -> TrimTask | None:
         """Task that deletes the files below `start`; ended by `finish_trim`. One at a time.
 
-        None when there is nothing to delete, or the flush mark has not passed it yet, on disk and
-        in both slots: whichever rots, the other one names a record that is there.
+        None when there is no file to delete, or when one of the flush mark's two slots on disk
+        names a record that would go: if the other slot rots, a start needs that record.
         """
         self._at.check_usable()
         assert self._trim is None, "one deletion at a time"
         if start.index < self._reader.cold.first:
             return None
         if min(self._flush.mark.index, self._flush.mark_file.older.index) <= start.index:
-            self._flush.mark_now()  # into the other slot; the next try finds it there
+            self._flush.mark_now()  # moves the older slot on, so that a later try can trim
             return None
         self._trim = TrimTask(self._system, self._folder, start, self._options)
         return self._trim
 
     def finish_trim(self, task: SyncTask) -> LogStart | None:
-        """End the trim: entries below the new beginning are not read any more. Returns it.
+        """End the trim; from now on the log begins at the new beginning, which is returned.
 
-        None when there was no space to write it down: the log begins where it began.
+        None when the disk had no space for it: then the log begins where it began before.
         """
         trim = self._trim
         assert trim is not None
@@ -140,10 +140,10 @@ class LogPrefix:
         return start
 
     def restart_at(self, start: LogStart) -> None:
-        """Drop every record; the log is empty behind the anchor of `start`, durably.
+        """Drop every record, durably; the next one follows the anchor of `start`.
 
-        For a replica whose log ends before another one's begins. A crash leaves the whole old log
-        or the empty one. Raises OSError: then stop.
+        Used by a replica whose log ends before the leader's begins. A crash leaves either the whole
+        old log or the empty one. Raises OSError: then the log cannot be used any more.
         """
         at = self._at
         at.check_usable()

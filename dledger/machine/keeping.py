@@ -1,14 +1,15 @@
-"""A machine with its state on disk: a start goes on behind the entries that its files hold.
+"""Keeping: for a machine with its state in files of its own, a start applies only later entries.
 
-    keep      all that was applied is on disk in the log, too ─► `machine.keep(progress)`
-    start     `machine.kept()` ─► sessions and the log's time as of then ─► the entries behind it
+    keep      once the log has all applied entries on disk ─► `machine.keep(progress)`
+    start     `machine.kept()` ─► sessions and log time at that index ─► entries after that index
 
     progress  magic "DLKP" 4 | version 4 | term 8 | index 8 | chain_crc 4 | crc 4 | head
 
-`head`: what `Applier.head` made; crc: CRC-32 of all but itself.
+`head` is the result of `Applier.head`; crc is the CRC-32 of all other bytes of the progress.
 
-The machine writes the progress and the state that it belongs to both or neither. The log has the
-entry before the machine's files have it, so one that the log lacks is of another log.
+The machine writes the progress together with its state: both or neither. `keep` waits for the log's
+sync, so the log always has the entry that the progress names; if it lacks it, the machine's files
+belong to another log.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _MAGIC, _VERSION = b"DLKP", 1
 
 
 class Kept(NamedTuple):
-    """How far the machine's files are: the place behind their last entry, and the sessions."""
+    """The place behind the last entry in the machine's files, and `Applier.head` as of then."""
 
     start: LogStart
     head: bytes
@@ -42,7 +43,7 @@ def keeps(machine: ReplicatedStateMachine[Any, Any]) -> bool:
 
 
 def kept_by(machine: ReplicatedStateMachine[Any, Any]) -> bytes | None:
-    """The progress in the machine's files. Raises LogUsageError for one that lacks `snapshot`."""
+    """The progress in the machine's files. Raises LogUsageError if it has no `snapshot`."""
     if keeps(machine) and not has_snapshots(machine):
         raise LogUsageError(
             f"{type(machine).__name__} has keep and no snapshot, so a node that lags could not be "
@@ -58,7 +59,7 @@ def progress_of(start: LogStart, head: bytes) -> bytes:
 
 
 def behind(log: FileLog, index: int) -> LogStart:
-    """The place behind an entry. Raises StoreDamaged."""
+    """The place in the log right after an entry. Raises StoreDamaged."""
     (term, last), chain_crc, end = log.reader.tail_at(index)
     return LogStart(term, last, chain_crc or 0, end, end)
 
@@ -113,9 +114,9 @@ class Keeping:
         self._kept_index = kept.start.index
 
     def keep(self) -> bool:
-        """Have it keep all, if its log has that on disk, too; False: not now.
+        """Call the machine's `keep` for all applied entries, if the log has them on disk.
 
-        Raises what the machine raises, StoreDamaged.
+        False: the log has not, so try later. Raises the machine's own error, StoreDamaged.
         """
         applier, index = self._applier, self._applier.applied
         if self._machine is None or index <= self._kept_index:

@@ -1,10 +1,10 @@
-"""When a node's proposer is called: at the end of the loop's turn, and when a command is due.
+"""Decides when a node's commands go to the log: at once, at the end of a loop's turn, or by timer.
 
-    one command at a time      sent in the call itself: nothing comes that it could go with
+    one command at a time      sent in the call itself, as there is none to send it with
     many, in one turn          the first asks for a call at the turn's end; all go together
 
-A command goes alone only if the one before did, too: the first of a burst that went ahead would
-have the others wait for its sync, and then for theirs.
+A command is sent at once only if the one before it was sent alone, too. Otherwise the first command
+of a burst would go ahead, and the others would wait for its sync and then for their own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dledger.runtime.replicated_log import ReplicatedLog
 
 R = TypeVar("R")
 
-#: A timer is never set shorter, as a loop's clock may be early by half as much.
+#: Shortest time of a timer; a loop's clock may call it early by half as much.
 TIMER_SECONDS_MIN = 0.001
 
 
@@ -36,9 +36,9 @@ class Sending:
         self._timer_at = math.inf
 
     def soon(self, *, may_be_now: bool = False) -> None:
-        """Send all that is queued when this turn of the loop is over.
+        """Send all queued commands when this turn of the loop is over.
 
-        `may_be_now`: or at once, while commands come one by one.
+        `may_be_now`: send at once instead, while commands come one by one.
         """
         if self._flushing:
             return
@@ -55,7 +55,7 @@ class Sending:
         return self._runs() and replica.failure is None and not replica.in_event
 
     def set_timer(self) -> None:
-        """The next command may be due earlier than before."""
+        """Set the timer to the proposer's deadline, if that has become earlier."""
         now = self._owned.time()
         due = self._proposer.deadline(now)
         if due >= self._timer_at:
@@ -65,7 +65,7 @@ class Sending:
         self._timer = self._owned.call_later(max(TIMER_SECONDS_MIN, due - now), self._tick)
 
     def stop(self) -> None:
-        """No command is sent again."""
+        """Stop the timer, so that no command is sent again."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -84,7 +84,7 @@ class Sending:
 
 
 def ends(future: asyncio.Future[R]) -> Done:
-    """A function that gives the future its result or error."""
+    """Make a function that ends the future with a command's result or error."""
 
     def done(result: object, error: DledgerError | None) -> None:
         if future.done():

@@ -4,8 +4,8 @@
 
 `apply` runs on every node and again after a restart, so it may use only the state and the entry: no
 clock (the entry has one), no random number, no file, no order of a set. Nodes compare checksums of
-their results, and of their states where `checksum` is there (agreement.py), and so find a machine
-that differs all the same.
+their results, and of their states if the machine has `checksum` (agreement.py): a node whose
+machine differs although it must not is found by this.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class Entry(Generic[C]):
     """One committed command.
 
     Attributes:
-        index: its number: grows with each command, and is the same on every node. It is its place
-            in the log, or more, where commands that were proposed together share a place.
+        index: the command's number: grows with each command, and is the same on every node. It is
+            the index of the command's log entry, or more, as commands proposed together share one.
         term: term of the leader that appended it.
         time_ms: the log's time, milliseconds since 1970: the leader's wall clock as the group
             agrees with it, never less than that of the entry before.
@@ -103,13 +103,13 @@ class ReplicatedStateMachine(ABC, Generic[C, R]):
     other three are overridden. Never pickle: a peer's bytes would run code.
     """
 
-    #: Results are compared between nodes once in so many entries; part of the group's rules, so
-    #: the same number on every node. 0: never.
+    #: Nodes compare their results once in this many entries; 0: never. It must be the same number
+    #: on every node.
     compare_every: ClassVar[int] = 1000
     #: Bytes of one result; a longer one is not kept, and its caller gets `ResultNotKept` although
-    #: the command was applied. Part of the group's rules, as above.
+    #: the command was applied. The same number on every node.
     result_bytes_max: ClassVar[int] = 1 << 20
-    #: Bytes of all results that are kept for callers that have not received them. As above.
+    #: Bytes of all results kept for callers that have not received them. The same on every node.
     results_bytes_max: ClassVar[int] = RESULTS_BYTES_MAX
 
     @abstractmethod
@@ -153,34 +153,35 @@ class ReplicatedStateMachine(ABC, Generic[C, R]):
         raise NotImplementedError
 
     def restore_from(self, state: BinaryIO) -> Callable[[], None] | None:
-        """As `restore`, from a file that stands where the state begins and is read forward only.
+        """As `restore`, from a file that is read forward only, from where it stands.
 
-        Override it for a large state: a piece at a time is in memory. Without an override it calls
-        `restore` with all of it.
+        Override it for a large state, so that only one piece at a time is in memory. Without an
+        override it calls `restore` with the whole state.
         """
         return self.restore(state.read())
 
     def checksum(self) -> int:
         """A number of 32 bits by the state: the same on every node for the same state.
 
-        Override it to have states compared where `compare_every` entries end, too: a node whose
-        state is another one than a majority's stops, also if results do not show it yet. Called on
-        the event loop on every node, so let it take a few ms. Part of the group's rules.
+        Override it, and nodes compare their states, too, once in `compare_every` entries: a node
+        whose state differs from a majority's stops, even if its results are still equal. It runs on
+        the event loop of every node, so it should take a few ms. All nodes must have it or none.
         """
         raise NotImplementedError
 
     def keep(self, progress: bytes) -> None:
         """Make the state durable together with `progress`, both or neither, as a transaction does.
 
-        Override it, and `kept`, where the state is in files of the machine's own: a restart goes on
-        behind the last call, without a state and without the entries before it. Between two calls
-        `apply` and `restore` commit nothing. Called on the event loop before each `snapshot`,
-        every `state_seconds` and when the node is closed, and after `restore` in its thread.
+        Override it, and `kept`, for a machine with its state in files of its own: a restart then
+        applies only the entries after the last call, and needs no snapshot. Between two calls
+        `apply` and `restore` make no change durable. Called on the event loop before each
+        `snapshot`, every `state_seconds` and when the node is closed, and after `restore` in its
+        thread.
         """
         raise NotImplementedError
 
     def kept(self) -> bytes | None:
-        """The `progress` that is in the machine's files; None: they are new. Asked at a start."""
+        """The last `progress` in the machine's files, None if they are new; called at a start."""
         return None
 
     def encode(self, command: C) -> bytes:

@@ -2,10 +2,11 @@
 
     <data_dir>/peers.json     {"n1": 8071523990012, "n2": 5550012345}
 
-A node's incarnation is drawn when its folder is formatted and stands in its hello. The first one
-that a peer shows is written down, durably, before a message from it is believed; a peer that shows
-another one later has lost what it promised, so it may neither vote nor be counted, and is refused.
-Losing this file costs that memory and nothing else: first meetings happen again.
+A node's incarnation is a random number, drawn when its folder is formatted; the node sends it in
+the first frame of each connection, its hello. This node writes a peer's first incarnation to disk
+before it accepts a message from the peer. A peer that later shows another incarnation has lost its
+votes and the entries that it acknowledged, so this node refuses it: it may neither vote nor be
+counted. If this file is lost, each peer's next incarnation is taken for the first one.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ FILE_NAME = "peers.json"
 
 
 class KnownPeers:
-    """First meetings, on disk. The transport calls `vouch`."""
+    """The first incarnation seen of each peer, on disk; the transport calls `vouch` for a hello."""
 
     def __init__(self, files: FileSystem, folder: Path) -> None:
         """Load the file, if it is there. Raises NodeFailed when it is not a list of peers."""

@@ -1,11 +1,12 @@
-"""KeyValueStore: keys in order, transactions, watches and leases, on any node.
+"""KeyValueStore: ordered keys with transactions, watches and leases; any node takes all calls.
 
     put, delete, compare_and_set, transact ─► one entry of the log ─► one revision, on every node
-    watch(after=revision) ◄─ every change behind it, once, in order; `Compacted` if it is too old
-    grant ─► a lease ─► put(…, lease=…) ─► the key goes when the lease has not been renewed in time
+    watch(after=revision) ◄─ each later change, once, in order; raises `Compacted` if they are gone
+    grant ─► a lease ─► put(…, lease=…) ─► the key is removed unless the lease is renewed in time
 
-A lease ends by the log's time. The node that leads looks when one is due and writes an entry whose
-time ends it, so a key may outlive its lease by an election, and never goes early.
+Leases run by the log's time (`Entry.time_ms`). When one is due, the leader writes an entry, and the
+time of that entry ends the lease. So a key is never removed early; during an election it stays
+longer, because no leader is there to write.
 """
 
 from __future__ import annotations
@@ -21,22 +22,22 @@ from dledger.machine.node import Consistency
 from dledger.objects.kv_machine import Change, Item, KeyValueMachine, text_of
 from dledger.objects.replicated_object import ReplicatedObject
 
-#: While this node does not lead, or could not end a lease, it looks again after so long.
+#: A node that does not lead, or could not end a lease that is due, tries again after this time.
 LOOK_SECONDS = 0.5
-#: A lease that is held by `holding` is renewed so often while it lasts.
+#: How many times `holding` renews within the seconds of its lease.
 RENEWALS = 3
 _UNSET: Any = object()
 
 
 class Lease(NamedTuple):
-    """`seconds`: how long it lasts after each renewal, by the log's time."""
+    """A lease of `grant`; each renewal makes it last `seconds` more, by the log's time."""
 
     number: int
     seconds: float
 
 
 class Put(NamedTuple):
-    """Give a key a value: bytes, or a JSON value. Its result: the `Item` before, or None."""
+    """Give a key a value: bytes, or a JSON value. Result: the key's `Item` before, or None."""
 
     key: str
     value: Any
@@ -44,24 +45,24 @@ class Put(NamedTuple):
 
 
 class Delete(NamedTuple):
-    """Remove a key, or all that begin with it. Its result: how many."""
+    """Remove a key, or all keys that begin with it. Result: the number of keys removed."""
 
     key: str
     prefix: bool = False
 
 
 class Get(NamedTuple):
-    """A key, or all that begin with it. Its result: a list of `Item`, by key."""
+    """Read a key, or all keys that begin with it. Result: a list of `Item`, ordered by key."""
 
     key: str
     prefix: bool = False
 
 
 class Compare(NamedTuple):
-    """Whether a key's `field` stands in `relation` ("=", "!=", "<", ">") to `operand`.
+    """The condition `field` `relation` `operand` on one key; `relation` is "=", "!=", "<" or ">".
 
-    `field`: "revision", "created" or "version", 0 for a key that is absent; or "value", where an
-    absent key is unlike every value. Values are ordered as JSON texts are.
+    `field`: "revision", "created" or "version", which are 0 for an absent key; or "value", where an
+    absent key differs from every value. "<" and ">" compare values by their JSON texts.
     """
 
     key: str
@@ -71,7 +72,7 @@ class Compare(NamedTuple):
 
 
 class Transacted(NamedTuple):
-    """`succeeded`: all compares held. `results`: one of each operation that was done."""
+    """Result of `transact`. `succeeded`: all compares held. `results`: one per operation done."""
 
     succeeded: bool
     revision: int
@@ -103,20 +104,20 @@ class KeyValueStore(ReplicatedObject[list[Any], Any]):
     # -- changes -----------------------------------------------------------------------------------
 
     async def put(self, key: str, value: Any, *, lease: Lease | None = None) -> int:
-        """Give a key a value; the revision. Raises as `transact`."""
+        """Give a key a value; returns the new revision. Raises as `transact`."""
         return (await self.transact([Put(key, value, lease)])).revision
 
     async def delete(self, key: str, *, prefix: bool = False) -> int:
-        """Remove a key, or all that begin with it; how many. Raises as `transact`."""
+        """Remove a key, or all that begin with it; returns how many. Raises as `transact`."""
         count: int = (await self.transact([Delete(key, prefix)])).results[0]
         return count
 
     async def compare_and_set(
         self, key: str, value: Any, *, expected: Any = _UNSET, revision: int | None = None
     ) -> bool:
-        """Put, if the key's value is `expected`, or its revision is `revision`; was it done?
+        """Put `value` if the key has value `expected` and revision `revision`; True if it was put.
 
-        `revision=0`: if the key is absent. Raises as `transact`.
+        Give one of the two or both; `revision=0` means an absent key. Raises as `transact`.
         """
         compares = []
         if expected is not _UNSET:
@@ -134,11 +135,11 @@ class KeyValueStore(ReplicatedObject[list[Any], Any]):
         when: Sequence[Compare] = (),
         otherwise: Sequence[Put | Delete | Get] = (),
     ) -> Transacted:
-        """Do `then` if all of `when` hold, else `otherwise`: all of it at one revision.
+        """Do all of `then` if every condition of `when` holds, else all of `otherwise`.
 
-        Raises LogUsageError for what cannot be a key, a value or a compare; CommandRefused for a
-        lease that has ended (nothing is done); ResultNotKept when what it gets is over
-        `result_bytes_max`; else as `ReplicatedNode.propose`.
+        All changes get the same revision. Raises LogUsageError for an invalid key, value or
+        compare; CommandRefused for a lease that has ended, and then changes nothing; ResultNotKept
+        when the results are over `result_bytes_max`; else as `ReplicatedNode.propose`.
         """
         compares = list(map(_compared, when))
         command = ["transact", compares, list(map(_done, then)), list(map(_done, otherwise))]
@@ -147,7 +148,7 @@ class KeyValueStore(ReplicatedObject[list[Any], Any]):
         return Transacted(succeeded, revision, list(map(_result, done, results)))
 
     async def compact(self, revision: int) -> None:
-        """Forget changes up to this revision. Raises CommandRefused when it is yet to come."""
+        """Forget changes up to this revision. Raises CommandRefused for a future revision."""
         await self.node.propose(["compact", revision])
 
     # -- reads -------------------------------------------------------------------------------------
@@ -155,7 +156,7 @@ class KeyValueStore(ReplicatedObject[list[Any], Any]):
     async def get(
         self, key: str, consistency: Consistency = Consistency.LINEARIZABLE
     ) -> Item | None:
-        """A key with its value and revisions, None without one. Raises as `ReplicatedNode.read`."""
+        """A key's value and revisions; None if it is absent. Raises as `ReplicatedNode.read`."""
         return await self.node.read(lambda: self._machine.items.get(key), consistency=consistency)
 
     async def range(
@@ -166,9 +167,9 @@ class KeyValueStore(ReplicatedObject[list[Any], Any]):
         limit: int = 0,
         consistency: Consistency = Consistency.LINEARIZABLE,
     ) -> list[Item]:
-        """Items with first <= key < end, by key, of one moment; `end` "": to the last one.
+        """Items with first <= key < end at one revision, ordered by key; `end` "": to the last one.
 
-        `limit`: so many at most, 0 for all. Raises as `get`.
+        `limit`: the most items to return, 0 for all. Raises as `get`.
         """
         return await self.node.read(
             lambda: self._machine.range(first, end, limit), consistency=consistency
@@ -177,21 +178,21 @@ class KeyValueStore(ReplicatedObject[list[Any], Any]):
     async def prefix(
         self, prefix: str, consistency: Consistency = Consistency.LINEARIZABLE
     ) -> list[Item]:
-        """Items with keys that begin with `prefix`, by key, of one moment. Raises as `get`."""
+        """Items with keys that begin with `prefix`, as of `range`. Raises as `get`."""
         return await self.range(prefix, end_of_prefix(prefix), consistency=consistency)
 
     async def revision(self, consistency: Consistency = Consistency.LINEARIZABLE) -> int:
-        """The newest one; 0 before the first change. Raises as `get`."""
+        """The newest revision; 0 before the first change. Raises as `get`."""
         return await self.node.read(lambda: self._machine.revision, consistency=consistency)
 
     async def watch(
         self, key: str = "", *, prefix: bool = False, after: int | None = None
     ) -> AsyncIterator[Change]:
-        """Every change behind revision `after`, once, in order, until the caller has enough.
+        """Each change to `key` after revision `after`, once, in order, until the caller stops.
 
-        `after`: None for what is new when it begins. Without a key: of all. Pass the revision of
-        the last change that was seen to go on at any node, once all changes of it were seen.
-        Raises Compacted when changes behind `after` are gone, NodeFailed when the node stops.
+        `after` None: only changes from now on. Without a key: changes to all keys. To go on later,
+        at any node, pass the last revision of which you have seen every change. Raises Compacted
+        when changes after `after` are gone, NodeFailed when the node stops.
         """
         machine = self._machine
         if after is None:
@@ -230,19 +231,19 @@ class KeyValueStore(ReplicatedObject[list[Any], Any]):
         return Lease(await self.node.propose(["grant", round(seconds * 1000)]), seconds)
 
     async def renew(self, lease: Lease) -> bool:
-        """The lease lasts its seconds from now; False: it has ended. Raises as `grant`."""
+        """Make the lease last its seconds from now; False: it has ended. Raises as `grant`."""
         return await self._with(lease, "renew")
 
     async def revoke(self, lease: Lease) -> bool:
-        """End it, and its keys; False: it had ended before. Raises as `grant`."""
+        """End the lease and remove its keys; False: it had ended before. Raises as `grant`."""
         return await self._with(lease, "revoke")
 
     @contextlib.asynccontextmanager
     async def holding(self, seconds: float) -> AsyncIterator[Lease]:
         """A lease that is renewed while the block lasts, and revoked at its end.
 
-        It can end inside the block, when no majority was reached in time; `renew` tells. Raises as
-        `grant`.
+        The lease ends inside the block if no majority was reached in time: `renew` then returns
+        False. Raises as `grant`.
         """
         lease = await self.grant(seconds)
         renewing = self.node.log.owned.create_task(self._renew(lease))
@@ -250,7 +251,7 @@ class KeyValueStore(ReplicatedObject[list[Any], Any]):
             yield lease
         finally:
             renewing.cancel()
-            with contextlib.suppress(DledgerError):  # then it runs out
+            with contextlib.suppress(DledgerError):  # without a majority it runs out by itself
                 await self.revoke(lease)
 
     async def _with(self, lease: Lease, verb: str) -> bool:
@@ -264,11 +265,11 @@ class KeyValueStore(ReplicatedObject[list[Any], Any]):
         held = True
         while held:
             await asyncio.sleep(lease.seconds / RENEWALS)
-            with contextlib.suppress(DledgerError):  # tried again, while it may last
+            with contextlib.suppress(DledgerError):  # the next turn tries again
                 held = await self.renew(lease)
 
     async def _end_leases(self) -> None:
-        """As leader: write an entry when a lease is due, for its time."""
+        """As leader, write an entry when a lease is due, because the entry's time ends it."""
         changed = asyncio.Event()
         self._machine.listeners.append(changed.set)
         while self.node.failure is None:

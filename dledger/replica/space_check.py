@@ -1,13 +1,15 @@
-"""Is there space on the disk for records that are about to get an index? (L5)
+"""SpaceCheck asks, before records get an index, whether the disk has space for them (L5).
 
-    a follower   before the rules hear of a range: else they do not hear of it, and the leader sends
-                 it again, as after any loss (L3)
-    a leader     before they hear of a proposal: else it is refused for certain
-    a candidate  before they hear that nobody leads: the entry that opens a leadership must fit
+    a follower   asks before it gives a range to the Raft core; without space it drops the range,
+                 and the leader sends it again, as after any loss (L3)
+    a leader     asks before it gives a proposal to the core; without space it refuses the proposal,
+                 and its caller knows that it was not written
+    a candidate  asks before an election: the no-op that opens a leadership must fit
 
-Nothing is written, noted or promised before the answer is yes, so a full disk costs nothing that
-was acknowledged. A no starts work that makes space, by which the shell sees that the disk is full
-and tries again; until that ends well, or for a second, the answer stays no without a look.
+The replica writes and promises nothing before the check says yes, so on a full disk no acknowledged
+entry is lost. When the check says no, it starts disk work that makes space; from that work the
+shell learns that the disk is full, and tries again. Until the work succeeds, or for a second, the
+check goes on saying no without asking the disk.
 """
 
 from __future__ import annotations
@@ -21,18 +23,19 @@ from dledger.core.types import Index
 from dledger.log.port import LogStore, VerifiedRange, WantedSpace
 from dledger.replica.disk_work import DiskWork
 
-#: Between two looks of its own; the shell's work is tried again about as often.
+#: After a no the check asks the disk again at the earliest after this time; the shell tries its
+#: own work again about as often.
 AGAIN_SECONDS = 1.0
-#: Bytes and slots beyond what is asked for: a new leader's first entry, a change of the group, the
-#: entry by which the beginning of the log goes.
+#: Bytes and slots that are kept free for small entries that must always fit: a new leader's no-op,
+#: a change of the configuration, and the entry that lets nodes delete old files of the log.
 SPARE_BYTES, SPARE_SLOTS = 64 << 10, 64
 
 
 class SpaceCheck:
-    """The check of one replica. `why`: the system's words when there was no space, else ""."""
+    """The check of one replica. `why`: the system's error text after a no, "" after a yes."""
 
     def __init__(self, log: LogStore, disk: DiskWork, failed: Callable[[str], None]) -> None:
-        """`failed`: told of every other error of the disk, which ends the replica (D5)."""
+        """`failed` is called with any other error of the disk and ends the replica (D5)."""
         self._log, self._disk, self._failed = log, disk, failed
         self._spare = min(SPARE_BYTES, log.body_size_max // 8)
         self._again_at = float("-inf")
@@ -49,8 +52,8 @@ class SpaceCheck:
     ) -> bool:
         """Is there no space for so many records of `size` bytes together? Raises OSError.
 
-        What a file has left where a record does not fit any more is counted as well.
-        `uses_spare`: looks in any case, and leaves nothing behind them.
+        The sum includes the unused ends of files, as a record never crosses two files.
+        `uses_spare`: asks the disk even soon after a no, and may use the spare bytes and slots.
         """
         spare, slots = (0, 0) if uses_spare else (self._spare, SPARE_SLOTS)
         if uses_spare:
@@ -62,13 +65,13 @@ class SpaceCheck:
         return self._lacks(end, Index(last + 1), Index(last + count + slots), now)
 
     def lacks_for_leadership(self, body_size: int, now: float) -> bool:
-        """Is there no space for one entry, the spare included? Looks in any case."""
+        """Is there no space for one entry, the spare included? Asks the disk in any case."""
         self._again_at = float("-inf")
         end, last = self._log.end_position + 2 * (body_size + HEADER_SIZE), self._log.last.index
         return self._lacks(end, Index(last + 1), Index(last + 1), now)
 
     def ended_well(self) -> None:
-        """A file was made or blocks were allocated: look again."""
+        """Work that makes space has succeeded: let the next check ask the disk."""
         self._again_at = float("-inf")
 
     def _lacks(self, end: int, first: Index, last: Index, now: float) -> bool:

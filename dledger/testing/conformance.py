@@ -1,4 +1,4 @@
-"""Tests that every `LogStore` and `HardStateStore` must pass, as classes; for yours, too.
+"""Test classes for any `LogStore` and `HardStateStore`: subclass them to test your own store.
 
     class TestMyLog(LogStoreConformance):
         def make_log(self, file_size: int) -> LogStore: ...     # a new, empty one at each call
@@ -6,8 +6,8 @@
     class TestMyHardState(HardStateConformance):
         def make_hard_state(self, state: HardState) -> HardStateStore: ...
 
-Any runner that calls the `test_` methods of a fresh object will do; pytest does. What survives a
-crash is not in here, because it needs the store's own disk: see the contract in `port.py`.
+Run them with pytest, or with any runner that makes a new object for each `test_` method. They do
+not test recovery after a crash, as each store has its own disk; port.py says what must survive.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class LogStoreConformance:
         assert log.end_position == 1425
 
     def test_a_record_stays_in_its_file_only_with_eight_bytes_to_spare(self) -> None:
-        """The eight bytes are kept for the blank that ends a file, as in Java."""
+        """The last eight bytes of a file are reserved for the head of a blank, as in Java."""
         exact = FILE_SIZE - 2 * HEADER_SIZE - 100 - 8
         for size, second in ((exact, 148), (exact + 1, 1024)):
             log = self.make_log(FILE_SIZE)
@@ -301,7 +301,7 @@ class LogStoreConformance:
     # -- durability -----------------------------------------------------------------------------
 
     def test_nothing_is_flushed_before_a_sync_is_finished(self) -> None:
-        """D3, D4."""
+        """`finish_sync` moves `flushed` to the last entry before `begin_sync` (D3, D4)."""
         log = self._filled(1, 1)
         assert log.flushed == NO_INDEX
         task = log.begin_sync()
@@ -368,7 +368,7 @@ class LogStoreConformance:
         assert log.last.index == 1
 
     def test_what_is_committed_is_never_truncated(self) -> None:
-        """S3."""
+        """`truncate_after` an index below the commit index raises AssertionError (S3)."""
         log = self._filled(1, 1, 1)
         log.save_commit(Index(1))
         raises(AssertionError, log.truncate_after, Index(0))
@@ -376,7 +376,7 @@ class LogStoreConformance:
         assert log.last.index == 1
 
     def test_commit_never_exceeds_the_end(self) -> None:
-        """W5."""
+        """`save_commit` of an index that the log does not have raises AssertionError (W5)."""
         log = self._filled(1)
         raises(AssertionError, log.save_commit, Index(1))
 
@@ -389,7 +389,7 @@ class HardStateConformance:
         raise NotImplementedError("override me: a new store that holds this state")
 
     def test_a_save_counts_when_it_is_finished(self) -> None:
-        """D1: not before."""
+        """`state` is the old one until `finish_save`, also after the task has run (D1)."""
         old = HardState(Term(3), None, 42)
         new = HardState(Term(4), NodeId("n1"), 42)
         store = self.make_hard_state(old)
