@@ -1,4 +1,4 @@
-"""`dledger`: the one command. Names and helps are in `commands/registry.py`."""
+"""The command `dledger`; `commands/registry.py` has the names and help lines of its subcommands."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def dledger() -> None:
 def main() -> None:
     """Entry point; exit codes are described in `commands/errors.py`."""
     if not __debug__:
-        # Assertions guard the log against our own mistakes; running without them is not supported.
+        # Assertions keep a mistake in this code from damaging the log, so they must be on.
         sys.stderr.write(
             "dledger[assertions-off]: assertions are switched off (-O or PYTHONOPTIMIZE) and they "
             "protect your messages; start Python without -O\n"
@@ -45,7 +45,7 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
     except BrokenPipeError:
-        # `dledger consume t | head`: the reader has what it wanted.
+        # As in `dledger consume t | head`: the reader needs no more output.
         sys.stderr.close()
         sys.exit(0)
     except Exception as error:

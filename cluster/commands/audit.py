@@ -1,4 +1,4 @@
-"""`dledger audit`: changes and refusals, with their accounts and addresses."""
+"""`dledger audit`: prints the log of changes and refused requests, with accounts and addresses."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _SEVERAL = ("broker", *COLUMNS)
     type=click.IntRange(1, 10_000),
     default=50,
     show_default=True,
-    help="At most so many, the newest ones.",
+    help="Show at most so many entries, the newest ones.",
 )
-@click.option("--since", callback=moment, help=f"Of that time or later: {EXAMPLES}.")
-@click.option("--by", help="Only of this account (access key).")
-@click.option("--target", help="Only with this text in the target, as `topic orders`.")
-@click.option("--outcome", type=click.Choice(OUTCOMES), help="Only those that ended so.")
-@click.option("-f", "--follow", is_flag=True, help="Go on with those that come, until Ctrl-C.")
+@click.option("--since", callback=moment, help=f"Only entries of this time or later: {EXAMPLES}.")
+@click.option("--by", help="Only entries of this account (access key).")
+@click.option("--target", help="Only entries with this text in the target, as `topic orders`.")
+@click.option("--outcome", type=click.Choice(OUTCOMES), help="Only entries with this outcome.")
+@click.option("-f", "--follow", is_flag=True, help="Also show new entries, until Ctrl-C.")
 @address_option
 @output_option
 def audit(
@@ -47,10 +47,10 @@ def audit(
     address: Reach,
     output: str,
 ) -> None:
-    """Changes and refusals, each with its account, time and address; the newest come last.
+    """Show changes and refused requests with account, time and address; the newest come last.
 
-    Needs an administrator's account where there are accounts. -o json shows the parameters, the
-    reason of a refusal, and the command that does the same.
+    If the cluster has accounts, use an administrator's. -o json also shows the parameters, the
+    reason of a refusal, and a command that makes the same change.
     """
     filters = {"since_ms": since, "account": by, "target": target, "outcome": outcome}
     asyncio.run(_show(count, filters, follow, address, output))
@@ -78,20 +78,20 @@ async def _show(
 
 
 def _said(found: NewestEntries) -> Iterator[str]:
-    """A sentence for each gap of the list."""
+    """A sentence for each broker with an incomplete list."""
     for name, why in found.left_out.items():
         yield f"{name} is left out: {why}"
     for name, count in found.damaged.items():
         yield (
-            f"{count} entries of {name} are left out: damaged on its leader's disk; dledger doctor "
-            "looks at it, and another leader may have them whole"
+            f"{count} entries of {name} are left out: they are damaged on its leader's disk; run "
+            "dledger doctor, or move the lead to a node that has them whole"
         )
 
 
 async def _coming(
     client: Client, last: dict[str, int], filters: dict[str, Any]
 ) -> AsyncGenerator[dict[str, Any]]:
-    """Entries that are written from now on; also when the leader moves."""
+    """Yield new entries as they are written, also after the lead has moved to another node."""
     while True:  # until Ctrl-C
         await asyncio.sleep(WATCH_SECONDS)
         for broker, after in last.items():

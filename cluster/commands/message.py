@@ -41,7 +41,7 @@ def message() -> None:
     type=click.IntRange(1),
     default=32,
     show_default=True,
-    help="At most so many, the newest ones.",
+    help="Show at most so many, the newest ones.",
 )
 @address_option
 @output_option

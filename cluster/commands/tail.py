@@ -32,7 +32,7 @@ Places = dict[MessageQueue, int]
     show_default=True,
     help="So many of the newest messages.",
 )
-@click.option("-f", "--follow", is_flag=True, help="Go on with those that come, until Ctrl-C.")
+@click.option("-f", "--follow", is_flag=True, help="Also show new messages, until Ctrl-C.")
 @address_option
 @format_option("text", "jsonl")
 def tail(name: str, count: int, follow: bool, address: Reach, output: str) -> None:

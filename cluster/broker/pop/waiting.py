@@ -1,10 +1,11 @@
-"""Pops and questions that wait for a message on any queue of a topic.
+"""PopWaits holds pops and notifications until a queue of their topic gets a message.
 
     suspend(waiter) ─► a queue of its topic, or of one of its retry topics, grew ─► tries again
-                 ─► its time is over ─► answered "nothing"
+                    ─► its time is over ─► answered without a message
 
-Where one message comes, one waiter gets it, and the next ones go on waiting, oldest first. Bounded
-by `count_max`.
+A notification only asks whether a message is there. A new message wakes the waiters of its topic,
+oldest first; the first one takes it, and the others find none and go on waiting. At most
+`count_max` wait at a time.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ class Waiter(Protocol):
 
     @property
     def queue_id(self) -> int:
-        """-1: any."""
+        """The queue that the request asks for; -1: any queue of the topic."""
         ...
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """Topic, group, queue id: administrators ask how many wait for each."""
+        """Topic, group and queue id, by which `PopWaits.number_of` counts waiters."""
         ...
 
     @property
@@ -42,7 +43,7 @@ class Waiter(Protocol):
         ...
 
     def wake(self) -> None:
-        """Something may be there: look."""
+        """Look for messages again, as one may have come; answer if there is one."""
         ...
 
     def expire(self) -> None:
@@ -50,12 +51,12 @@ class Waiter(Protocol):
         ...
 
     def route_again(self) -> Call:
-        """Leadership ended: it waits here no longer; the request."""
+        """Stop waiting, as this node no longer leads; return the request for the next leader."""
         ...
 
 
 class PopWaits:
-    """All of one broker. Times are seconds of the event loop's clock."""
+    """All waiters of one broker. Times are seconds of the event loop's clock."""
 
     def __init__(
         self,
@@ -66,9 +67,9 @@ class PopWaits:
         leads: Callable[[], bool],
         ended: Callable[[Sequence[Waiter]], None],
     ) -> None:
-        """`ended` takes the waiters when this node no longer leads.
+        """`ended` gets the waiters when this node no longer leads, which `leads` tells.
 
-        Only a leader, as `leads` tells, knows that there is no message.
+        They must not wait here then: a follower may lack messages that the leader has.
         """
         self._count_max = count_max
         self._by_topic: dict[str, dict[int, Waiter]] = {}
@@ -77,8 +78,8 @@ class PopWaits:
         self._leads, self._ended = leads, ended
 
     def suspend(self, waiter: Waiter, seconds: float) -> bool:
-        """Keep it for `seconds`. False when too many wait already."""
-        if not self._leads():  # no longer, since it was asked whether there is something
+        """Hold `waiter` for `seconds`; False when too many wait already."""
+        if not self._leads():  # the lead was lost after the waiter looked for a message
             self._ended([waiter])
             return True
         if self.count >= self._count_max:
@@ -118,7 +119,7 @@ class PopWaits:
             self._ended(self.drop_all())
 
     def drop_all(self) -> list[Waiter]:
-        """All waiting requests that are not answered; they are forgotten here."""
+        """Remove all waiters; return those that are not answered."""
         waiters = self._deadlines.clear()
         self._by_topic.clear()
         self.count = 0

@@ -1,8 +1,8 @@
-"""How single sends are answered: those of one socket read together, deferred ones by themselves.
+"""Answers single sends once their batch is committed or has failed.
 
-SendGroup     usual messages: one write for all of them
-DeferredSend  a message that waits for its time or its outcome: place of the deferred record, and
-              for a timer the handle that takes it back
+SendGroup     the usual sends of one read from a socket; one write answers all of them
+DeferredSend  a deferred message, answered by itself: with the place of its record, and for a timer
+              with the recall handle, by which the producer can recall it
 """
 
 from __future__ import annotations
@@ -33,9 +33,7 @@ class SendGroup:
         self.answers: list[tuple[SendRequest, int, int, int]] = []
 
     def settled(self, batch: Batch, error: DledgerError | None) -> None:
-        """Answer all sends in one write. After an error they may be asked again of the next leader
-        instead.
-        """
+        """Answer all sends at once; after an error the node may ask the next leader instead."""
         if error is not None:
             requests = [answer[0] for answer in self.answers]
             if not self.is_own and self.context.asked_again(self.client, requests, error):
@@ -68,7 +66,10 @@ class SendGroup:
 
 
 def early_group(client: SendClient, context: SendContext, batch: Batch) -> SendGroup:
-    """Sends of this client that are acknowledged when a majority has written the batch."""
+    """The last group of `batch.early` if it is this client's, else a new one.
+
+    Its sends are acknowledged as soon as a majority has written the batch.
+    """
     batch.early_count += 1
     last = batch.early[-1] if batch.early else None
     if isinstance(last, SendGroup) and last.client is client:
@@ -79,7 +80,9 @@ def early_group(client: SendClient, context: SendContext, batch: Batch) -> SendG
 
 
 class DeferredPlace(NamedTuple):
-    """Queue as it was asked for, offset and place in the batch of the deferred record."""
+    """`queue`: as the client asked; `offset`, `at`: the record's queue offset and its place in the
+    batch.
+    """
 
     queue: int
     offset: int
@@ -99,7 +102,7 @@ class DeferredSend:
         self.client, self.context, self.request, self.place = client, context, request, place
 
     def settled(self, batch: Batch, error: DledgerError | None) -> None:
-        """Answer the send. After an error it may be asked again of the next leader instead."""
+        """Answer the send. After an error the node may ask the next leader instead."""
         if error is not None:
             if self.context.asked_again(self.client, [self.request], error):
                 return

@@ -1,4 +1,4 @@
-"""The way of one message, from the log alone: no client has to be set up for it.
+"""Traces one message by its stored records, so that no client has to send trace data.
 
     RMQ_SYS_TRANS_HALF_TOPIC    it waits for its outcome ─┐
     SCHEDULE_TOPIC_XXXX, timer  it waits for its time ────┴─► its topic ─► each group: is it read?
@@ -50,15 +50,15 @@ HALF, GIVEN_UP, DELAYED, STORED, READ, WAITS, RETRY, DEAD = KINDS = (
 )
 _DEFERRED = {HALF_TOPIC: HALF, SCHEDULE_TOPIC: DELAYED, TIMER_TOPIC: DELAYED}
 
-#: By "does it wait?"; None: a stock broker does not say.
+#: Text by the result of `_waits`; None: the broker does not tell.
 _DETAIL_OF_HALF: Mapping[bool | None, str] = {
     True: "without an outcome yet",
     False: "has its outcome",
     None: "",
 }
 _DETAIL_OF_DELAYED: Mapping[bool | None, str] = {
-    True: ", waits still",
-    False: ", is delivered or taken back",
+    True: ", still waits",
+    False: ", was delivered or recalled",
     None: "",
 }
 
@@ -70,9 +70,9 @@ class Step:
     Attributes:
         kind: one of KINDS; `read` and `waits` say how far a group is, and have no time.
         at_ms: when the record was stored, in ms since 1970; None: the log does not say when.
-        offset: of the record in its queue.
-        group: the consumer group that it is about, or the producer group of a half message.
-        detail: what else is known, as a sentence's end.
+        offset: the record's queue offset.
+        group: the consumer group of the step, or the producer group of a half message.
+        detail: more about the step, as the end of a sentence.
     """
 
     kind: str
@@ -83,7 +83,7 @@ class Step:
     detail: str
 
     def row(self) -> dict[str, Any]:
-        """The same for people and programs, as commands and the API show it."""
+        """The step as an object, as commands and the API show it."""
         return {
             "kind": self.kind,
             "at_ms": self.at_ms,
@@ -106,10 +106,10 @@ class Trace:
 
 
 async def trace(instance: ClientInstance, topic: str, key: str) -> Trace:
-    """The way of the message of a topic with this id, or with a key that no other one has.
+    """The steps of the topic's message with this id, or of its only message with this key.
 
     Raises:
-        NotFound: there is none, or retention removed it.
+        NotFound: there is no such message, or retention removed it.
         InvalidRequest: several messages have the key.
         ClusterError: a broker refused or could not be reached.
     """
@@ -143,13 +143,13 @@ async def trace(instance: ClientInstance, topic: str, key: str) -> Trace:
 
 
 def _sent_to(message: ReceivedMessage) -> str:
-    """The topic of the user's that a deferred record belongs to."""
+    """The topic to which the user sent the message of a deferred record."""
     real = message.properties.get(names.REAL_TOPIC, "")
     return message.properties.get(names.RETRY_TOPIC, real) if _group_of(message) else real
 
 
 def _group_of(message: ReceivedMessage) -> str | None:
-    """The consumer group for which a deferred record waits to be tried again."""
+    """The consumer group to which a deferred record will be delivered again; None if it is new."""
     real = message.properties.get(names.REAL_TOPIC, "")
     return real.removeprefix(RETRY_PREFIX) if real.startswith(RETRY_PREFIX) else None
 
@@ -173,7 +173,7 @@ async def _groups_of(
     stored: Iterable[ReceivedMessage],
     deferred: Iterable[ReceivedMessage],
 ) -> list[str]:
-    """Groups that have read the topic, and those that gave the message back."""
+    """Groups that have read the topic, and groups that gave the message back to be retried."""
     found = {group for message in deferred if (group := _group_of(message)) is not None}
     for broker in sorted({message.queue.broker_name for message in stored}):
         answer = await ask_leader(
@@ -225,7 +225,7 @@ async def _waits(instance: ClientInstance, message: ReceivedMessage, kind: str) 
 
 def _given_up_step(message: ReceivedMessage) -> Step:
     group = message.properties.get(names.PRODUCER_GROUP)
-    return _step(GIVEN_UP, message, group, "no producer said what becomes of it")
+    return _step(GIVEN_UP, message, group, "no producer told its outcome")
 
 
 def _stored_step(message: ReceivedMessage) -> Step:
@@ -234,7 +234,7 @@ def _stored_step(message: ReceivedMessage) -> Step:
 
 
 def _read_step(group: str, nexts: Mapping[MessageQueue, int], message: ReceivedMessage) -> Step:
-    """Whether the group's offset is behind the message."""
+    """READ if the group's offset is beyond the message, else WAITS."""
     offset = nexts.get(message.queue)
     if offset is None:
         return Step(WAITS, None, message.queue, message.queue_offset, group, "has no offset here")
@@ -244,7 +244,7 @@ def _read_step(group: str, nexts: Mapping[MessageQueue, int], message: ReceivedM
 
 
 def _in_order(steps: Iterable[Step]) -> list[Step]:
-    """By time; how far groups are comes right behind the record that it is about."""
+    """Steps by time; steps of groups, which have no time, follow the record that they are about."""
     stored = {(s.queue, s.offset): s.at_ms for s in steps if s.at_ms is not None}
     return sorted(
         steps, key=lambda s: (stored[s.queue, s.offset], s.queue, s.offset, s.at_ms is None)

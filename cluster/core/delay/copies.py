@@ -1,11 +1,12 @@
-"""A stored record in pieces, to be stored again elsewhere: delivered, retried, dead.
+"""Takes a stored record apart, to store the same message again in another topic or queue.
 
 Source: docs/spec/store.md 7.
 
     record ─► Pieces ─► encode(topic, queue, properties, …) ─► another record of the same message
 
-Body, flags, times and hosts stay as they are, byte by byte. A producer's numbers stay behind: they
-were counted when the message was stored first (R8).
+A broker does so when a deferred message is due, for a retry, and for a dead letter. Body, flags,
+times and hosts stay equal byte by byte. The producer's id and sequence are left out, because the
+table of producers counted them when the message was first stored (R8).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from commitlog.records.properties import PAIR_END
 
 
 class Pieces(NamedTuple):
-    """One stored message. Hosts are packed, 8 or 20 bytes; times in ms."""
+    """The fields of one stored message. Hosts are packed, 8 or 20 bytes; times in ms."""
 
     topic: bytes
     queue_id: int
@@ -96,9 +97,9 @@ def read_pieces(record: Buffer) -> Pieces:
 
 
 def _without_numbers(properties: bytes) -> bytes:
-    """Without any pair that the table of producers would count for a producer (core/numbers.py).
+    """The properties without the pairs that the table of producers reads (core/numbers.py).
 
-    A producer's id is found behind any name that ends in `__PID`; a number counts only beside one.
+    It takes the value of any name that ends in `__PID` for a producer's id, so such pairs go, too.
     """
     if PRODUCER not in properties and SEQUENCE not in properties:
         return properties

@@ -1,5 +1,6 @@
-"""Text → tokens, lazily: the rest that the parser does not look at is never read
-(docs/spec/store.md 7.4).
+"""Splits the text of an SQL92 filter into tokens, each when the parser asks for it.
+
+Text behind the last token that the parser asks for is not read (docs/spec/store.md 7.4).
 """
 
 from __future__ import annotations
@@ -45,13 +46,16 @@ class Tokens:
         self._ahead: list[Token] = []
 
     def peek(self, distance: int = 0) -> Token:
-        """Raises Sql92ParseError for characters that begin no token."""
+        """The token `distance` after the next one, without taking it.
+
+        Raises Sql92ParseError for characters that begin no token.
+        """
         while len(self._ahead) <= distance:
             self._ahead.append(self._read())
         return self._ahead[distance]
 
     def take(self) -> Token:
-        """The next token, and go behind it. Raises Sql92ParseError as `peek`."""
+        """Return the next token and move behind it. Raises Sql92ParseError as `peek`."""
         token = self.peek()
         self._ahead.pop(0)
         return token

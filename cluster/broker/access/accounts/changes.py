@@ -1,11 +1,12 @@
-"""A change of accounts: checked against those that are there, logged, and no second one meanwhile.
+"""AccountChanges checks a change of accounts against the current ones and logs it; one at a time.
 
-    rows ─► their one form ─► secrets, sizes, an administrator is left ─► [mark of level 1]
+    rows ─► the log's form ─► checks: secrets, sizes, an administrator is left ─► [level mark]
          ─► one entry ─► answered
 
-One at a time, because each is checked against what the one before left: two that each delete one of
-two administrators would both pass (R29). A leader begins with everything applied that earlier
-leaders logged, so its own are all that can be on their way.
+A second change is refused until the first is applied, because each is checked against the accounts
+that the one before leaves: otherwise two requests that each delete one of two administrators would
+both pass (R29). A new leader first applies all changes that earlier leaders logged, so the only
+change that can still be on its way is the leader's own.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ Done = Callable[[Exception | None], None]
 
 
 class AccountChanges:
-    """Used on a leader that is ready."""
+    """Changes the accounts of a cluster; used on a leader that has applied all earlier entries."""
 
     def __init__(
         self, log: LogPort, state: AppliedState, writer: StateWriter, *, peers_prove: bool
@@ -47,19 +48,19 @@ class AccountChanges:
         self._on_its_way: object = None
 
     def leadership_ended(self) -> None:
-        """The change on its way is the next leader's to know."""
+        """Forget the change on its way: only the next leader finds out whether it is committed."""
         self._on_its_way = None
 
     def change(self, put: Iterable[Row], delete: Iterable[str], done: Done) -> None:
-        """Log it; `done(None)` when it counts here. At once, when all is so already.
+        """Log the change; `done(None)` is called when it is applied, at once for no change.
 
-        Raises InvalidRequest for rows that cannot be, ServiceNotAvailable to be asked again.
+        Raises InvalidRequest for invalid rows, ServiceNotAvailable while another one is on its way.
         """
         if self._on_its_way is not None:
             raise ServiceNotAvailable("another change of accounts is on its way; ask again")
         table, put = self._state.accounts, [*put]
         if put and not len(table) and not any(map(_may_be_chief, put)):
-            # Anybody may ask for this one, so it is refused before the rows are read.
+            # Without accounts any client may ask, so refuse before the cost of reading the rows.
             raise InvalidRequest(NO_ADMINISTRATOR)
         rows = [row for row in map(account_row, put) if row != table.get(row["accessKey"])]
         try:
@@ -84,7 +85,7 @@ class AccountChanges:
         self._on_its_way = change
 
     def _mark(self, level: int) -> LevelRaised | None:
-        """The mark that these rows of accounts need (R28). None: it is there."""
+        """The level mark that must be in the log before these rows (R28); None if it is there."""
         log = self._log
         is_first = not len(self._state.accounts)
         if is_first and log.driver.roster.levels() and not self._peers_prove:

@@ -1,18 +1,19 @@
-"""Data derived from committed entries: queues, key index, state. Lags behind commit, in batches.
+"""DerivedStore makes queues, key index and state from committed entries, chunk by chunk.
 
-    apply(last) ─► applied := last ─► at once while someone waits, else within dispatch_delay
-                                      (a follower: twice that) or when 4 MiB are there
+    apply(last) ─► applied := last ─► at once if a reader waits, else within dispatch_delay
+                                      (a follower: twice that) or when 4 MiB have come
                                    ─► chunk: queues and index (Dispatcher), state (core.apply)
                                    ─► waiters of `when_dispatched`, listeners of queues
 
     dispatched ≤ applied ≤ committed
 
-`apply` never blocks: a chunk has at most `dispatch_chunk_max` entries, the next one gets another
-turn of the event loop. Readers of queues and state wait with `when_dispatched(index)`. On a full
-disk deriving rests (derived_space.py), and requests of clients, which say `when_shown`, are told.
+`apply` never blocks: a chunk has at most `dispatch_chunk_max` entries, and each further chunk gets
+another turn of the event loop. Readers of queues and state wait with `when_dispatched(index)`. On a
+full disk no chunk is derived until there is space (derived_space.py); `when_shown`, which requests
+of clients use, then refuses instead of waiting.
 
-A crash leaves queues and index beyond the last checkpoint in any state; `recover` cuts them back to
-it and derives the rest again.
+After a crash, queues and index may hold anything behind the last checkpoint; `_recover` cuts them
+back to the checkpoint and derives the later entries again.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ from dledger.runtime.complaints import Complaints
 
 _log = logging.getLogger(__name__)
 
-#: While consumers wait and chunks have at least so many entries, chunks are collected for so long:
-#: a lone message is derived at once, a stream in pieces that pay.
+#: While consumers wait: after a chunk of at least PACE_ENTRIES_MIN entries, the next one begins
+#: PACE_SECONDS later. So a lone message is derived at once, a stream in larger, cheaper chunks.
 PACE_ENTRIES_MIN = 16
 PACE_SECONDS = 0.003
-#: Nobody reads on a follower while its leader lives: fewer, larger chunks.
+#: A follower has no readers while its leader lives, so it derives fewer, larger chunks.
 FOLLOWER_DELAY_FACTOR = 2
 
 Waiter = Callable[[NodeFailed | None], None]
@@ -85,8 +86,8 @@ class DerivedStore:
     ) -> None:
         """`beginning`: None for a log that keeps all its files. `bound`: see `Owned.bound`.
 
-        `in_thread`: None, and files of new queues are made where their messages are derived.
-        `space_told` learns why deriving rests, and "" when it goes on.
+        `in_thread` makes files of new queues in a thread; None: the event loop's thread makes them.
+        `space_told` is called with the disk's error text when deriving stops, "" when it goes on.
         """
         self._config, self._files, self.state, self._store = config, files, state, store
         self._now, self._bound, self._leads = now, bound, leads
@@ -112,10 +113,10 @@ class DerivedStore:
         )
         state.complained.append(lambda index, why: self._complain(f"entry {index}", why))
         self.passed_over = 0
-        self._complaints = Complaints(_log, lambda: 0.0)  # a replay has no clock: all are one row
+        self._complaints = Complaints(_log, lambda: 0.0)  # a replay has no clock: count on
         self.grown: list[GrownListener] = []
         self.changed: list[ChangeListener] = []
-        #: Each is True while a consumer waits: then what is committed is derived at once.
+        #: Each returns True while a consumer waits; then committed entries are derived at once.
         self.eager: list[Callable[[], bool]] = []
         self.applied: Index = NO_INDEX
         self._waiting: list[tuple[int, int, Waiter]] = []
@@ -136,10 +137,10 @@ class DerivedStore:
         return self._config.root / checkpoint.FILE_NAME
 
     def _recover(self) -> None:
-        """Back to the newest checkpoint; everything behind it is derived again.
+        """Return to the newest checkpoint; later entries are derived again.
 
-        Queues and index that were touched from outside are built anew from the log's beginning,
-        and then the state is, too: one pass feeds both.
+        Without a checkpoint that fits the log, queues and index, all of them and the state are
+        built anew from the log's beginning, as one pass over the log makes all three.
         """
         state, path, first = self.state, self.path, self._first_position
         position = self.files.recover(first, self._store.end_position)
@@ -185,7 +186,7 @@ class DerivedStore:
         return self.applied - self.state.applied
 
     def apply(self, last: Index) -> None:
-        """Entries up to `last` are committed."""
+        """Note that entries up to `last` are committed; derive them now or soon."""
         if last <= self.applied:
             return
         self.applied = last
@@ -223,7 +224,7 @@ class DerivedStore:
     def when_dispatched(self, index: Index, waiter: Waiter) -> None:
         """Call `waiter(None)` once entries up to `index` are in queues and state; maybe at once.
 
-        When they never will be, because something is wrong with them, it is told so.
+        If an entry cannot be derived, it is called with the error that stopped this node.
         """
         if index <= self.state.applied:
             waiter(None)
@@ -237,7 +238,7 @@ class DerivedStore:
             self._call_soon(self._run)
 
     def when_shown(self, index: Index, waiter: Callable[[DledgerError | None], None]) -> None:
-        """The same for a request of a client, which is refused while there is no space."""
+        """As `when_dispatched`, for a client's request: refuses it while the disk is full."""
         if self.space.why and index > self.state.applied:
             waiter(self.space.refusal())
         else:
@@ -254,7 +255,7 @@ class DerivedStore:
         self._stopped = True
 
     def _run(self) -> None:
-        """One chunk; the rest in later turns, when it fills another chunk or a reader waits."""
+        """Derive one chunk; schedule the next one, at once if it is full or a reader waits."""
         self._scheduled = False
         if self._stopped or self._running or self.space.waits or self._ahead.waits:
             return
@@ -262,7 +263,7 @@ class DerivedStore:
         try:
             if self.behind:
                 self._derive()
-        except Exception as error:  # whatever it is: what follows cannot be derived either
+        except Exception as error:  # later entries cannot be derived without these
             self._fail(error)
             return
         finally:
@@ -276,7 +277,7 @@ class DerivedStore:
             self._run_later(self._is_eager())
 
     def _derive(self) -> None:
-        """One chunk, if there is disk space for its queues and index; new queues come later."""
+        """Derive one chunk; on a full disk wait for space and derive it again."""
         try:
             is_done = self._chunk()
         except OSError as error:
@@ -288,7 +289,7 @@ class DerivedStore:
                 self.space.found()
 
     def _chunk(self) -> bool:
-        """False when files of its queues are made first."""
+        """Derive one chunk; False: a thread makes the files of its new queues first."""
         began = self._now()
         chunk = self._chunks.read(self._ahead.adopt(self.applied))
         if chunk.new and self._ahead.begin(chunk.new, chunk.last):
@@ -312,7 +313,7 @@ class DerivedStore:
             heapq.heappop(waiting)[2](None)
 
     def _fail(self, error: Exception) -> None:
-        """Stop for good: entries are derived in order or not at all."""
+        """Stop for good, because an entry must not be derived without the ones before it."""
         self._stopped = True
         if isinstance(error, UpgradeNeeded):
             self._failure = error
@@ -329,7 +330,7 @@ class DerivedStore:
         self._call_soon(lambda: self._failed(failure))  # not from inside the replica
 
     def _complain(self, what: str, why: str) -> None:
-        """Every replica passes it over."""
+        """Count and log a record that no replica can read, and so every replica passes over."""
         self.passed_over += 1
         self._complaints.say(
             "passed over",
@@ -369,11 +370,11 @@ class DerivedStore:
 
     @property
     def checkpoint_due(self) -> bool:
-        """Was anything dispatched since the last one, and is all well?"""
+        """Was an entry dispatched since the last checkpoint, and does this store still run?"""
         return self.files.pending and not self._stopped
 
     def begin_checkpoint(self) -> checkpoint.SaveTask:
-        """Everything dispatched now as one piece of disk work; one at a time, behind its parts."""
+        """A task that saves everything dispatched so far; one at a time."""
         state = self.state.capture()
         sync = self.files.begin_sync()
         assert sync.mark.position == self.state.position, "queues and state go together"
@@ -383,7 +384,7 @@ class DerivedStore:
         )
 
     def finish_checkpoint(self, task: checkpoint.SaveTask) -> None:
-        """`task.run` has returned; without space for all of it, the next one does the rest."""
+        """End a task after its `run`; if the disk was full, the next task saves the rest."""
         if task.again:
             self.files.again(task.derived)
         if task.no_room:

@@ -1,15 +1,15 @@
-"""Requests of the broker to a client, and their answers (307, 309, 221, 326).
+"""ClientCalls sends the broker's requests to clients (307, 309, 221, 326) and finds their answers.
 
 Source: docs/spec/remoting.md 2.6.
 
     ask(channel, frame, done) ─► the client ─► its response ─► answered ─► done(response)
                               └► nothing for seconds_max              ─► done(None)
 
-Opaque numbers of the two directions are independent; ours begin anywhere, so that a late answer to
-another node's question is not taken for one to ours. A response counts only on the connection that
-was asked: numbers can be guessed, and others' answers settle what becomes of others' messages. A
-client that is connected to a follower gets the question over the follower's link, and its response
-comes back the same way.
+Both sides of a connection count their opaque numbers independently. This node begins with a random
+one, so that it does not take a late answer to another node's request for an answer to its own. A
+response counts only on the connection of its request: a client could guess the number of a request
+to another client, and its answer would decide about that client's messages. A client that is
+connected to a follower gets the request over the follower's link and answers the same way.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Done = Callable[[Frame | None], None]
 
 
 class ClientCalls:
-    """`first`: any number; where ours begin."""
+    """Requests of one node to clients that wait for their answers."""
 
     def __init__(
         self,
@@ -35,15 +35,17 @@ class ClientCalls:
         first: int,
         bound: Callable[[Done], Done] = lambda done: done,
     ) -> None:
-        """`bound`: see `Owned.bound`."""
+        """`first`: the number before this node's first request; `bound`: see `Owned.bound`."""
         self._call_later, self._bound = call_later, bound
         self._opaque = first & OPAQUE_MASK
         self._waiting: dict[int, tuple[Channel, Done]] = {}
-        #: Questions to clients that are not connected yet; their askers count them.
+        #: Number of requests to clients that are not connected yet; the askers change it.
         self.looked_for = 0
 
     def ask(self, channel: Channel, frame: Frame, seconds_max: float, done: Done) -> None:
-        """Send `frame` under a number of ours. Raises QueueFull."""
+        """Send `frame` with the next number; call `done` with the response, or None after
+        `seconds_max`. Raises QueueFull.
+        """
         if len(self._waiting) >= WAITING_MAX:
             raise QueueFull("too many questions to clients wait for answers; try again later")
         self._opaque = self._opaque + 1 & OPAQUE_MASK
@@ -59,7 +61,7 @@ class ClientCalls:
         self._call_later(seconds_max, expire)
 
     def answered(self, channel: Channel, frame: Frame) -> bool:
-        """A response came on a connection; False when it is to no question of ours there."""
+        """Take a response that came on `channel`; False if no request waits for it there."""
         found = self._waiting.get(frame.opaque)
         if found is None or found[0] is not channel:
             return False
