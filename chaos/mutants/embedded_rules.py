@@ -8,6 +8,8 @@ from chaos.mutants.patch import one_patch
 _CHECKSUMS = "tests/dledger/objects/test_checksums.py::"
 _RESTORED = _CHECKSUMS + "test_a_restored_state_has_it_and_goes_on_with_it"
 _LATER = "tests/cluster/commands/test_later_versions.py::"
+_NAMES = "tests/cluster/commands/test_folder_names.py::"
+_BACKUP = "tests/cluster/commands/test_embedded_backup.py::"
 _DICT, _LOCK, _KV, _SUM, _OWN = (
     f"dledger.objects.{name}"
     for name in ("dictionary", "lock", "kv_machine", "state_sum", "replicated")
@@ -104,6 +106,29 @@ EMBEDDED = (
         tests=(
             _LATER + "test_a_node_does_not_start_on_it_and_says_why",
             _LATER + "test_a_state_of_a_later_release_is_told_as_that",
+        ),
+    ),
+    Mutant(
+        "a-groups-name-makes-its-host-a-store",
+        ("R6",),
+        one_patch(
+            "cluster.commands.inspect",
+            "return node.name == ROOT_PREFIX + owner.node_id or node.name != owner.group",
+            "return True",
+        ),
+        tests=(_NAMES + "test_a_group_whose_name_a_former_release_took_is_opened",),
+    ),
+    Mutant(
+        "a-group-may-have-the-name-of-a-nodes-file",
+        ("R6",),
+        one_patch(
+            "dledger.runtime.folder_names",
+            "return small != identity.FILE_NAME and not small.startswith(ROOT_PREFIX)",
+            "return True",
+        ),
+        tests=(
+            "tests/dledger/machine/test_host.py::test_a_name_that_is_no_folders",
+            _BACKUP + "test_no_folder_is_made_beside_the_new_one",
         ),
     ),
     Mutant(

@@ -12,6 +12,7 @@ from cluster.backup.restoring import Until, restore
 from cluster.commands.backup import moment_text, now_ms
 from cluster.commands.errors import USAGE, CommandError
 from dledger.config import RaftConfig
+from dledger.runtime import folder_names
 from dledger.runtime.opening import new_cluster_id
 
 
@@ -25,10 +26,13 @@ def check_new(
         raise CommandError("--node and --into make two kinds of folders; give one of them", USAGE)
     if len(found) > 1:
         raise CommandError("the backup has several groups; name one with --group", USAGE)
-    for name in members:
-        if not name or Path(name).name != name or "\0" in name or name == "..":
+    several = set(members) if len(set(members)) > 1 else ()
+    for name in sorted(several):
+        if not folder_names.is_possible(name) or not folder_names.is_free(name):
             raise CommandError(
-                f"the member name {name!r:.80} can be no folder's; give a name without /", USAGE
+                f"the member name {name!r:.80} can be no folder's; {folder_names.RULE} (members of "
+                "a new group need not have the names of former ones)",
+                USAGE,
             )
     if into.exists() and (not into.is_dir() or any(into.iterdir())):
         raise CommandError(

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster.commands.errors import NOT_THERE, CommandError
-from cluster.commands.inspect import node_findings, nodes_below
+from cluster.commands.inspect import is_node, node_findings, nodes_below
 from commitlog.files.held_locks import is_locked
 from commitlog.files.system import OS_FILES
 from commitlog.inspect.command import LOCK_NAME
@@ -58,7 +58,7 @@ def nodes_in(folders: Iterable[Path]) -> list[Path]:
     """Folders of nodes at these paths, or directly below them. Raises CommandError for none."""
     found: list[Path] = []
     for folder in folders:
-        if (folder / identity.FILE_NAME).exists():
+        if is_node(OS_FILES, folder):
             found.append(folder)
             continue
         below = nodes_below(OS_FILES, folder)

@@ -17,7 +17,7 @@ from commitlog.errors import StoreDamaged
 from commitlog.files.system import FileSystem
 from commitlog.inspect import main
 from commitlog.store.reader import Finding
-from dledger.errors import LaterVersion, LogDamaged
+from dledger.errors import LaterVersion, LogDamaged, NodeFailed
 
 if TYPE_CHECKING:
     from dledger.snapshots.snapshot_files import SnapshotFolder
@@ -35,23 +35,42 @@ def inspect(arguments: tuple[str, ...]) -> None:
 
 def groups_in(files: FileSystem, folder: Path) -> list[Path]:
     """Folders of the groups of a Host's folder, by name; of a node's and of a store's root none."""
-    from dledger.durable import identity
 
-    if files.exists(folder / identity.FILE_NAME):
+    if is_node(files, folder):
         return []
     nodes = nodes_below(files, folder)
-    is_root = all(node.name.startswith("dledger-") for node in nodes)
-    return [] if is_root else nodes
+    return [] if all(_is_in_a_root(files, node) for node in nodes) else nodes
+
+
+def _is_in_a_root(files: FileSystem, node: Path) -> bool:
+    """Is it a node of a store, and no group of a Host that has such a name all the same?"""
+    from dledger.durable import identity
+    from dledger.runtime.folder_names import ROOT_PREFIX
+
+    if not node.name.startswith(ROOT_PREFIX):
+        return False
+    try:
+        owner = identity.read(files, node)
+    except NodeFailed:  # nothing else tells
+        return True
+    return node.name == ROOT_PREFIX + owner.node_id or node.name != owner.group
 
 
 def nodes_below(files: FileSystem, folder: Path) -> list[Path]:
     """Folders of nodes directly below a folder, by name; none where there is no such folder."""
-    from dledger.durable import identity
 
     if not files.is_dir(folder):
         return []
     below = (folder / name for name in sorted(files.list(folder)))
-    return [path for path in below if files.exists(path / identity.FILE_NAME)]
+    return [path for path in below if is_node(files, path)]
+
+
+def is_node(files: FileSystem, folder: Path) -> bool:
+    """Is it the folder of a node? A folder of the name of its file is a group's."""
+    from dledger.durable import identity
+
+    path = folder / identity.FILE_NAME
+    return files.exists(path) and not files.is_dir(path)
 
 
 def node_findings(files: FileSystem, folder: Path, last_index: int) -> Iterator[Finding]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import re
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
@@ -21,11 +20,13 @@ from zlib import crc32
 
 from commitlog.files.system import OS_FILES, FileSystem
 from dledger.config import RaftConfig
+from dledger.durable import identity
 from dledger.errors import LogUsageError, NodeFailed
 from dledger.machine.node import ReplicatedNode
 from dledger.machine.settings import MachineSettings
 from dledger.machine.state_machine import ReplicatedStateMachine
 from dledger.replica.ports import StateMachine
+from dledger.runtime import folder_names
 from dledger.runtime.clock import Clock, clock_for
 from dledger.runtime.futures import until_done
 from dledger.runtime.host_parts import HostParts
@@ -36,8 +37,6 @@ from dledger.runtime.replicated_log import ReplicatedLog
 C = TypeVar("C")
 R = TypeVar("R")
 Opened = TypeVar("Opened", bound=Lifetime)
-#: A group's name is that of its folder, on every file system.
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 
 
 class Host(Lifetime):
@@ -171,12 +170,14 @@ class Host(Lifetime):
 
     def config_of(self, name: str, members: Collection[str] | None = None) -> RaftConfig:
         """The settings of one group here. Raises LogUsageError, ValueError."""
-        if _NAME.fullmatch(name) is None:
-            raise LogUsageError(
-                f"{name!r} cannot be a group's name, as its folder has the same; use up to 200 "
-                "letters, digits, '_', '-' and '.', and no '.' or '-' in front"
-            )
         host = self.config
+        if not folder_names.is_possible(name) or not (
+            folder_names.is_free(name) or self._is_here(Path(host.data_dir, name))
+        ):
+            raise LogUsageError(
+                f"{name!r:.300} cannot be a group's name, as its folder has the same; "
+                f"{folder_names.RULE}"
+            )
         wanted = set(host.peers if members is None else members)
         if strange := wanted - host.peers.keys():
             raise ValueError(f"members names {', '.join(sorted(strange))}, which is not in peers")
@@ -209,6 +210,10 @@ class Host(Lifetime):
         if self._parts is None:
             raise NodeFailed("this host does not run; use `async with` or `start`")
         return self._parts
+
+    def _is_here(self, folder: Path) -> bool:
+        """Has a former release, which allowed more names, made it?"""
+        return self._files.exists(folder / identity.FILE_NAME)
 
     def _free(self, name: str, members: Collection[str] | None) -> RaftConfig:
         config, port = self.config_of(name, members), self._running().port

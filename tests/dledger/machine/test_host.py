@@ -31,6 +31,7 @@ from dledger.runtime import peer_port
 from tests.virtual_loop import LoopClock
 from tests.waiting import eventually, limit
 
+from .hostile_names import HOSTILE
 from .hosts import Hosts, leader_of
 
 
@@ -278,10 +279,15 @@ async def test_a_folder_is_made_beside_the_event_loop(
     assert threads[0] != threading.main_thread().name
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a/b", ".hidden", "-o", "a" * 201, "ä"])
+def made_in(folder: str | Path) -> list[Path]:
+    return list(Path(folder).glob("*"))
+
+
+@pytest.mark.parametrize("name", HOSTILE)
 async def test_a_name_that_is_no_folders(hosts: Hosts, name: str) -> None:
     with pytest.raises(LogUsageError, match="cannot be a group's name"):
-        await hosts.open_on("n0", name, Adder())
+        await hosts.hosts["n0"].open(name, Adder(), create=True, members=["n0"])
+    assert not made_in(hosts.configs["n0"].data_dir)
 
 
 async def test_a_group_of_some_hosts(hosts: Hosts) -> None:
