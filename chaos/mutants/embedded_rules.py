@@ -10,6 +10,7 @@ _RESTORED = _CHECKSUMS + "test_a_restored_state_has_it_and_goes_on_with_it"
 _LATER = "tests/cluster/commands/test_later_versions.py::"
 _NAMES = "tests/cluster/commands/test_folder_names.py::"
 _BACKUP = "tests/cluster/commands/test_embedded_backup.py::"
+_BUSY = "tests/cluster/commands/test_backup_of_busy_nodes.py::"
 _DICT, _LOCK, _KV, _SUM, _OWN = (
     f"dledger.objects.{name}"
     for name in ("dictionary", "lock", "kv_machine", "state_sum", "replicated")
@@ -130,6 +131,38 @@ EMBEDDED = (
             "tests/dledger/machine/test_host.py::test_a_name_that_is_no_folders",
             _BACKUP + "test_no_folder_is_made_beside_the_new_one",
         ),
+    ),
+    Mutant(
+        "a-backup-believes-the-mirror-for-java-alone",
+        ("R1",),
+        one_patch("cluster.backup.node_log", "-1 if mark is None else mark.committed", "-1"),
+        tests=(_BUSY + "test_what_is_not_known_to_be_committed_is_told_and_not_copied",),
+    ),
+    Mutant(
+        "a-backup-leaves-entries-out-without-a-word",
+        ("R1",),
+        one_patch("cluster.commands.embedded_backup", "        if left:\n", "        if False:\n"),
+        tests=(_BUSY + "test_what_is_not_known_to_be_committed_is_told_and_not_copied",),
+    ),
+    Mutant(
+        "a-backup-has-entries-that-may-be-taken-back",
+        ("R1",),
+        one_patch(
+            "cluster.commands.embedded_backup",
+            "return Furthest(str(best.folder), best, best.committed_on_disk())",
+            "return Furthest(str(best.folder), best, 1 << 60)",
+        ),
+        tests=(_BUSY + "test_what_is_not_known_to_be_committed_is_told_and_not_copied",),
+    ),
+    Mutant(
+        "a-backup-does-not-wait-for-a-program-that-runs",
+        ("R1",),
+        one_patch(
+            "cluster.commands.embedded_backup",
+            "if end > done.manifest.mark and _is_known_up_to(end, logs):",
+            "if False:",
+        ),
+        tests=(_BUSY + "test_a_node_that_says_so_in_time_is_copied_whole",),
     ),
     Mutant(
         "a-version-that-rotted-is-taken-for-a-later-release",

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,8 @@ from cluster.backup.places import Place, place_of
 from cluster.broker.config import BrokerConfig
 from cluster.commands.backup_audit import audited
 from cluster.commands.connecting import Reach, address_option
+from cluster.commands.embedded_backup import copied
 from cluster.commands.errors import FAILED, NOT_THERE, USAGE, CommandError
-from cluster.commands.folders import nodes_in
 from cluster.commands.local import root_option
 from cluster.commands.output import emit, output_option
 from cluster.commands.progress import progress
@@ -124,8 +125,10 @@ def run(
             began = time.monotonic()
             try:
                 look()
-                replicas = _embedded(folders) if folders else _replicas(root, node)
-                rows = [_run_one(found, target) for found in replicas]
+                if folders:
+                    rows = _embedded(folders, target)
+                else:
+                    rows = [_run_one(found, target) for found in _replicas(root, node)]
                 emit(rows, output, _COLUMNS)
                 rounds.done(rows)
             except (BackupError, OSError) as error:
@@ -207,9 +210,20 @@ def _running(root: Path, node: Path | None, given: Reach) -> tuple[Reach, list[s
 
 
 def _run_one(replica: Replica, place: Place) -> dict[str, Any]:
-    with progress(f"{replica.name}: entry", replica.committed) as told:
-        done = back_up(replica.log, replica.committed, place, now_ms, lambda now: told(now.mark))
+    done = _copy(place, replica.name, replica.log, replica.committed)
     return row_of(done.manifest) | _added(done)
+
+
+def _copy(place: Place, name: str, log: NodeLog, committed: int) -> Added:
+    with progress(f"{name}: entry", committed) as told:
+        return back_up(log, committed, place, now_ms, lambda now: told(now.mark))
+
+
+def _embedded(folders: Sequence[Path], place: Place) -> list[dict[str, Any]]:
+    return [
+        row_of(done.manifest) | _added(done) | {"not_known_entries": left}
+        for done, left in copied(folders, partial(_copy, place))
+    ]
 
 
 def _added(done: Added) -> dict[str, Any]:
@@ -235,16 +249,6 @@ def _replicas(root: Path, node: Path | None) -> Iterator[Replica]:
                 if member.group == group
             ]
         )
-
-
-def _embedded(folders: Sequence[Path]) -> Iterator[Replica]:
-    """One of each group in these folders. How far it is committed its files say: a node that runs
-    writes that down now and then, so its last entries come with the next run."""
-    groups = dict[str, list[tuple[Replica | None, bool]]]()
-    for folder in nodes_in(folders):
-        found = _replica(str(folder), folder, None)
-        groups.setdefault(NodeLog(folder).identity.group, []).append(found)
-    yield from map(_best, groups.values())
 
 
 def _best(found: Sequence[tuple[Replica | None, bool]]) -> Replica:
