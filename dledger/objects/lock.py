@@ -93,9 +93,10 @@ class LockMachine(ReplicatedStateMachine[list[Any], list[Any]]):
     def restore(self, state: bytes) -> Callable[[], None]:
         """Take other locks, on the event loop: waits for a lock are its."""
         locks = {name: Held(*held) for name, held in of_json(state).items()}
+        total = _sum_of(locks.items())
 
         def take() -> None:
-            self.locks, self._sum = locks, _sum_of(locks.items())
+            self.locks, self._sum = locks, total
             self._wake()
 
         return take

@@ -60,7 +60,9 @@ def after(kind: str, count: int, made: Callable[[int, Any], Any] = lambda _, one
 
 def restored(machine: Any) -> Any:
     copy = type(machine)()
-    copy.restore(bytes_of(machine.snapshot()))
+    take = copy.restore(bytes_of(machine.snapshot()))
+    if take is not None:
+        take()
     return copy
 
 
