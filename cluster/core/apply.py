@@ -6,7 +6,8 @@
 Everything here is a function of the log up to `applied`, so two replicas that applied the same
 prefix hold the same state, and a replica may forget it and start again from any checkpoint.
 
-Checkpoint (JSON, one object; cluster.broker.kernel.apply.checkpoint frames it with a checksum):
+Checkpoint: bytes by the name of a table (`CapturedState.tables`), as one JSON object;
+cluster.broker.kernel.apply.checkpoint frames it with a checksum:
 
     {"topics":{"rows":[…], "version":…}, "version":4, "applied":index, "term":t, "position":end,
      "store_ms":ms, "groups":{…}, "offsets":{"changes":n, "rows":[[g,{…}],…]},

@@ -35,24 +35,31 @@ def _as_list(value: object) -> list[Any]:
 
 
 class CapturedState:
-    """Made by `AppliedState.capture`."""
+    """Made by `AppliedState.capture`: tables as bytes, by name; a checkpoint is all of them."""
 
     __slots__ = ("_rest", "_rows", "_version")
 
     def __init__(self, topics: TopicTable, rest: Mapping[str, Any]) -> None:
-        """`rest`: everything else of the checkpoint; encoded now, since tables go on changing."""
+        """`rest`: every other table by its name; encoded now, since tables go on changing."""
         self._rows, self._version = topics.logged(), topics.version
-        self._rest = encode_state(rest)
+        self._rest = {name: encode_state(table) for name, table in rest.items()}
 
-    def encode(self) -> bytes:
-        """The checkpoint; the same one however often it is asked for."""
+    def tables(self) -> dict[str, bytes]:
+        """Name → bytes (JSON), the same ones however often they are asked for.
+
+        Of replicas that applied the same entries they are equal, but for "producers", in which it
+        shows how entries were gathered when they were applied.
+        """
         slices = [
             orjson.dumps([row.to_json() for row in self._rows[at : at + SLICE_COUNT]])[1:-1]
             for at in range(0, len(self._rows), SLICE_COUNT)
         ]
         version = orjson.dumps(self._version.to_json())
-        return b'{"topics":{"rows":[%b],"version":%b},%b' % (
-            b",".join(slices),
-            version,
-            self._rest[1:],
+        topics = b'{"rows":[%b],"version":%b}' % (b",".join(slices), version)
+        return {"topics": topics, **self._rest}
+
+    def encode(self) -> bytes:
+        """The checkpoint: one JSON object of all tables."""
+        return b"{%b}" % b",".join(
+            b'"%b":%b' % (name.encode(), table) for name, table in self.tables().items()
         )

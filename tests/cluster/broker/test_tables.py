@@ -6,7 +6,6 @@ the other one gets what is committed, byte for byte. What a lost leadership did 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -198,10 +197,11 @@ def test_a_leader_with_nothing_on_its_way_holds_nothing_more_than_at_its_start(
     broker.close()
 
 
-def tables_of(broker: HandBroker) -> dict[str, str]:
-    """Each table of its checkpoint as text, in the order in which it is written."""
-    checkpoint = json.loads(broker.parts.state.to_checkpoint())
-    return {name: json.dumps(table) for name, table in checkpoint.items() if name not in GATHERED}
+def tables_of(broker: HandBroker) -> dict[str, bytes]:
+    """The tables of its checkpoint, byte for byte."""
+    tables = broker.parts.state.capture().tables()
+    assert tables.keys() >= GATHERED
+    return {name: table for name, table in tables.items() if name not in GATHERED}
 
 
 def check_equal(one: HandBroker, other: HandBroker) -> None:

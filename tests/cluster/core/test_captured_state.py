@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.core.captured_state import encode_state
+from cluster.core.captured_state import SLICE_COUNT, CapturedState, encode_state
+from cluster.core.topics import TopicConfig, TopicTable
 
 
 class Row(NamedTuple):
@@ -51,3 +52,20 @@ def test_what_only_the_standard_library_writes_is_written(value: list[object]) -
 def test_what_is_no_part_of_a_state_is_refused() -> None:
     with pytest.raises(TypeError):
         encode_state({"x": object()})
+
+
+@pytest.mark.parametrize("count", [0, 1, SLICE_COUNT, 2 * SLICE_COUNT + 1])
+def test_a_checkpoint_is_its_tables_by_name(count: int) -> None:
+    topics, rest = TopicTable(), {"version": 4, "ends": {"T": [1, 2]}, "modes": list[int]()}
+    for number in range(count):
+        topics.replay_put(TopicConfig(f"t{number}"), number)
+    captured = CapturedState(topics, rest)
+    topics.replay_put(TopicConfig("later"), 0)
+    rest["modes"] = [1]
+    tables = captured.tables()
+    assert list(tables) == ["topics", "version", "ends", "modes"]
+    assert len(json.loads(tables["topics"])["rows"]) == count
+    assert (tables["ends"], tables["modes"]) == (b'{"T":[1,2]}', b"[]")
+    whole = captured.encode()
+    assert json.loads(whole) == {name: json.loads(table) for name, table in tables.items()}
+    assert whole == json.dumps(json.loads(whole), separators=(",", ":")).encode()
