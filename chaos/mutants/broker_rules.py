@@ -21,7 +21,7 @@ BROKER = (
         (
             Patch(
                 "cluster.broker.kernel.net.router",
-                "        if route.who is Who.LEADER:\n",
+                "        if handler.who is Who.LEADER:\n",
                 "        if False:\n",
             ),
         ),

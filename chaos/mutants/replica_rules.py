@@ -32,7 +32,7 @@ REPLICA = (
         ("S8",),
         (
             Patch(
-                "cluster.broker.kernel.net.links",
+                "cluster.broker.kernel.net.forward_links",
                 "                link.leave()\n",
                 "                link.close()\n",
             ),

@@ -25,7 +25,7 @@ from cluster.broker.kernel.apply.machine import BrokerMachine
 from cluster.broker.kernel.events.leadership import Leadership
 from cluster.broker.kernel.events.leadership_parts import LeadershipParts
 from cluster.broker.kernel.net.client_calls import ClientCalls
-from cluster.broker.kernel.net.links import Links
+from cluster.broker.kernel.net.forward_links import ForwardLinks
 from cluster.broker.kernel.net.router import Router
 from cluster.broker.kernel.net.server import ClientServer
 from cluster.broker.kernel.read.queue_reader import QueueReader
@@ -70,7 +70,7 @@ class BrokerComponents:
     calls: ClientCalls
     access: Access
     machine: BrokerMachine
-    links: Links
+    links: ForwardLinks
     router: Router
     server: ClientServer
     registrar: Registrar

@@ -19,7 +19,7 @@ from cluster.broker.consume.long_poll import SuspendedPull
 from cluster.broker.kernel.apply.derived import DerivedStore
 from cluster.broker.kernel.apply.leader_tables import LeaderTables
 from cluster.broker.kernel.events.leadership import Leadership, Serving
-from cluster.broker.kernel.net.links import Links
+from cluster.broker.kernel.net.forward_links import ForwardLinks
 from cluster.broker.kernel.net.router import Router
 from cluster.broker.kernel.net.server import ClientServer
 from cluster.broker.kernel.write.state_writer import StateWriter, ensure_group
@@ -52,7 +52,7 @@ class Reactions:
         writer: StateWriter,
         derived: DerivedStore,
         registry: ClientRegistry,
-        links: Links,
+        links: ForwardLinks,
         router: Router,
         server: ClientServer,
         registrar: Registrar,

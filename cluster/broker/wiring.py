@@ -24,7 +24,7 @@ from cluster.broker.kernel.events.leadership import Leadership
 from cluster.broker.kernel.events.leadership_parts import LeadershipParts
 from cluster.broker.kernel.net.client_calls import ClientCalls
 from cluster.broker.kernel.net.connection import ClientConnection
-from cluster.broker.kernel.net.links import Links
+from cluster.broker.kernel.net.forward_links import ForwardLinks
 from cluster.broker.kernel.net.router import Router
 from cluster.broker.kernel.net.server import ClientServer
 from cluster.broker.kernel.read.counting import Counting
@@ -62,7 +62,7 @@ MEMORY_RATIO = 0.4  # of the machine's memory: what counts as "in memory" (Rocke
 def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
     """Make all parts of a broker on an opened log.
 
-    Raises AccountsError or OSError for an accounts file that cannot be used, and RouteRefused.
+    Raises AccountsError or OSError for an accounts file that cannot be used, and HandlerRefused.
     """
     config, owned, live = environment.config, environment.owned, environment.live
     now, now_ms, advertised = owned.time, environment.clock.time_ms, str(environment.advertised)
@@ -117,7 +117,7 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
     # -- kernel: the way of requests ---------------------------------------------------------------
     access = _access(environment, state, appender)
     calls = ClientCalls(owned.call_later, environment.salt, owned.bound)
-    links = Links(config, owned, leadership, applied=lambda: derived.applied)
+    links = ForwardLinks(config, owned, leadership, applied=lambda: derived.applied)
     router = Router(
         config,
         links,

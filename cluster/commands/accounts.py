@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
-from cluster.client.admin.accounts import (
+from cluster.client.admin.account_admin import (
     account_facts,
     change_accounts,
     import_steps,

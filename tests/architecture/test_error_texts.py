@@ -85,7 +85,13 @@ def test_errors_that_leave_our_packages_are_advised() -> None:
             "Denied",
             "DelayNotReadable",
         ),
-        *("CompressionUnknown", "RouteRefused", "PasswordMissing", "BadRow", "CircumstancesError"),
+        *(
+            "CompressionUnknown",
+            "HandlerRefused",
+            "PasswordMissing",
+            "BadRow",
+            "CircumstancesError",
+        ),
         # The judge's own, said by its commands beside their usage.
         *("NotAnswering", "PatchDoesNotFit", "TwinDoesNotFit", "NotUpAgain", "CutHere", "Refused"),
         *("PorcupineError", "KafkaMissing", "SparkMissing", "ToxiproxyError", "CommandError"),

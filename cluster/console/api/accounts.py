@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from cluster.client.admin.accounts import (
+from cluster.client.admin.account_admin import (
     account_facts,
     change_accounts,
     list_accounts,

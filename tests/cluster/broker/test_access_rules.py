@@ -10,7 +10,7 @@ import pytest
 
 import cluster.broker
 from cluster.broker.kernel.net.client_calls import ClientCalls
-from cluster.broker.kernel.net.requests import Route, RouteRefused, Who, nothing, table
+from cluster.broker.kernel.net.requests import BoundHandler, HandlerRefused, Who, nothing, table
 from cluster.core.access.needs import ACCOUNT
 from cluster.protocol.codes import RequestCode as Code
 from cluster.protocol.frames import Frame, encode_frame
@@ -36,20 +36,20 @@ def _nothing_done(call: Any, request: None) -> None:
     """A request function."""
 
 
-GOOD = Route(Who.ANYWHERE, nothing, ACCOUNT, _nothing_done)
+GOOD = BoundHandler(Who.ANYWHERE, nothing, ACCOUNT, _nothing_done)
 
 
 @pytest.mark.parametrize("missing", ["read", "needs", "function"])
 def test_a_route_without_a_rule_is_refused(missing: str) -> None:
     assert table({1: GOOD}) == {1: GOOD}
-    with pytest.raises(RouteRefused, match="request code 4711 has no reader, no rule"):
+    with pytest.raises(HandlerRefused, match="request code 4711 has no reader, no rule"):
         table({4711: GOOD._replace(**{missing: None})})
     with pytest.raises(TypeError):
-        Route(Who.ANYWHERE, nothing, _nothing_done)  # type: ignore[call-arg, arg-type]
+        BoundHandler(Who.ANYWHERE, nothing, _nothing_done)  # type: ignore[call-arg, arg-type]
 
 
 def test_a_code_with_two_functions_is_refused() -> None:
-    with pytest.raises(RouteRefused, match="request code 1 has two functions"):
+    with pytest.raises(HandlerRefused, match="request code 1 has two functions"):
         table({1: GOOD}, {1: GOOD})
 
 
@@ -60,7 +60,7 @@ async def test_a_broker_with_a_route_without_a_rule_does_not_start(
 
     bare: Any = GOOD._replace(needs=None)
     monkeypatch.setitem(notice_requests.ROUTES, 4711, bare)
-    with pytest.raises(RouteRefused, match="4711"):
+    with pytest.raises(HandlerRefused, match="4711"):
         async with make_brokers():
             pass
 

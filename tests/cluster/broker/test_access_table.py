@@ -25,7 +25,7 @@ def test_every_row_is_tried_and_every_trial_is_written_down() -> None:
 async def test_every_routed_code_has_a_row(make_brokers: MakeBrokers) -> None:
     """A new route fails here until the table says who may use it."""
     async with make_brokers() as brokers:
-        routes = (await brokers.leader()).parts.router.routes
+        routes = (await brokers.leader()).parts.router.handlers
         assert set(routes) == {row.code for row in ROWS}
         assert not PROVEN_CODES & set(routes)
 

@@ -12,9 +12,9 @@ import pytest
 
 from cluster.broker.kernel.net import forward
 from cluster.broker.kernel.net.forward import ForwardLink
-from cluster.broker.kernel.net.hello import LinkDialler
+from cluster.broker.kernel.net.forward_links import ForwardLinks
+from cluster.broker.kernel.net.hello import ForwardDialler
 from cluster.broker.kernel.net.in_doubt import in_doubt, read_doubt
-from cluster.broker.kernel.net.links import Links
 from cluster.errors import NotLeader, ServiceNotAvailable
 from cluster.protocol.codes import VERSION_OWN as OWN_VERSION
 from cluster.protocol.frames import Frame, FrameDecoder, encode_frame, refusal, response
@@ -108,7 +108,7 @@ def client() -> LinkClient:
 def link(client: LinkClient, lost: Lost) -> ForwardLink:
     return ForwardLink(
         client,
-        LinkDialler("127.0.0.1:1", "n1", "life", "n0", None, bytes(16)),
+        ForwardDialler("127.0.0.1:1", "n1", "life", "n0", None, bytes(16)),
         frame_size_max=1 << 20,
         open_bytes_max=2000,
         term=Term(5),
@@ -300,13 +300,13 @@ def test_it_is_not_read_from_while_its_client_does_not_read(
     assert transport.reading
 
 
-def links_to(leadership: Any, address: str = "127.0.0.1:1") -> Links:
+def links_to(leadership: Any, address: str = "127.0.0.1:1") -> ForwardLinks:
     config: Any = SimpleNamespace(
         peers={"n0": address}, tls_mode="disabled", node_id="n1", cluster_secret=None,
         frame_size_max=1 << 20, leader_wait_bytes_max=2000, leader_wait_seconds=0.8,
         source_host=None,
     )  # fmt: skip
-    return Links(config, Owned(raise_it), leadership, applied=lambda: Index(7))
+    return ForwardLinks(config, Owned(raise_it), leadership, applied=lambda: Index(7))
 
 
 async def test_the_links_of_another_leadership_are_left_and_not_closed(
@@ -339,13 +339,13 @@ async def test_a_leader_whose_port_is_not_open_yet_is_asked_until_it_is(
     """
     heard: list[bytes] = []
     tries: list[str] = []
-    connect = Links._connect_once
+    connect = ForwardLinks._connect_once
 
-    async def counted(self: Links, link: ForwardLink, address: str) -> None:
+    async def counted(self: ForwardLinks, link: ForwardLink, address: str) -> None:
         tries.append(address)
         await connect(self, link, address)
 
-    monkeypatch.setattr(Links, "_connect_once", counted)
+    monkeypatch.setattr(ForwardLinks, "_connect_once", counted)
     with socket.create_server(("127.0.0.1", 0)) as held:
         address = f"127.0.0.1:{held.getsockname()[1]}"
     links = links_to(SimpleNamespace(term=Term(5)), address)
@@ -379,11 +379,11 @@ async def test_many_clients_dial_a_closed_port_no_more_often_than_one(
     """One of their links dials again, the others wait for it: the loop that dials also elects."""
     tries: list[str] = []
 
-    async def refused(self: Links, link: ForwardLink, address: str) -> None:
+    async def refused(self: ForwardLinks, link: ForwardLink, address: str) -> None:
         tries.append(address)
         raise ConnectionRefusedError("closed")
 
-    monkeypatch.setattr(Links, "_connect_once", refused)
+    monkeypatch.setattr(ForwardLinks, "_connect_once", refused)
     links = links_to(SimpleNamespace(term=Term(5)))
     given_back: list[int] = []
 

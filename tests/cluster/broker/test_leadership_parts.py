@@ -76,7 +76,7 @@ OUTLIVES = {
     "SendReader": CLIENTS,
     "Cursor": ENDED,
     "SendTarget": ENDED,
-    "Links": "requests that were passed on to another node are answered by it, or asked again",
+    "ForwardLinks": "what was passed on to another node is answered by it, or asked again",
     "Router": "connections that are to be told of a stop",
     "Leadership": "who leads, and requests that wait until somebody does",
     "Reactions": "who was told to lead last",

@@ -11,7 +11,7 @@ import pytest
 
 from cluster.broker.kernel.net import forward
 from cluster.broker.kernel.net.forward import ForwardLink
-from cluster.broker.kernel.net.hello import LinkAcceptor, LinkDialler
+from cluster.broker.kernel.net.hello import ForwardAcceptor, ForwardDialler
 from cluster.errors import ClusterError, InvalidRequest, Unauthorized
 from cluster.protocol.codes import RequestCode as Code
 from cluster.protocol.frames import Frame, FrameDecoder, encode_frame
@@ -31,16 +31,16 @@ def nonce() -> bytes:
     return next(_nonces).to_bytes(16, "big")
 
 
-def dialler(secret: str | None = "secret", **other: str) -> LinkDialler:
+def dialler(secret: str | None = "secret", **other: str) -> ForwardDialler:
     said = {"client_address": ADDRESS, "node": "n1", "start_token": "a", "to": "n0", **other}
-    return LinkDialler(**said, secret=secret, nonce=nonce())
+    return ForwardDialler(**said, secret=secret, nonce=nonce())
 
 
-def acceptor(secret: str | None = "secret") -> LinkAcceptor:
-    return LinkAcceptor("n0", ("n1", "n2"), secret, nonce())
+def acceptor(secret: str | None = "secret") -> ForwardAcceptor:
+    return ForwardAcceptor("n0", ("n1", "n2"), secret, nonce())
 
 
-def meet(opens: LinkDialler, accepts: LinkAcceptor) -> list[Frame]:
+def meet(opens: ForwardDialler, accepts: ForwardAcceptor) -> list[Frame]:
     """All frames that go over the link until it is open. Raises what either side does."""
     frames = [opens.begin()]
     answer = accepts.receive(frames[0])
@@ -70,7 +70,7 @@ def test_a_hello_carries_the_clients_address(address: str, secret: str | None) -
 
 @pytest.mark.parametrize("is_relayed", [True, False])
 def test_a_hello_says_whether_its_client_came_to_the_relay_port(is_relayed: bool) -> None:
-    opens = LinkDialler(ADDRESS, "n1", "a", "n0", None, nonce(), is_relayed=is_relayed)
+    opens = ForwardDialler(ADDRESS, "n1", "a", "n0", None, nonce(), is_relayed=is_relayed)
     accepts = acceptor(None)
     accepts.receive(opens.begin())
     assert accepts.hello is not None

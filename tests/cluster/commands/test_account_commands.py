@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from cluster.broker.access.accounts.requests import read_change
 from cluster.cli import dledger
-from cluster.client.admin.accounts import import_steps
+from cluster.client.admin.account_admin import import_steps
 from cluster.commands import accounts
 from cluster.commands.errors import FAILED, USAGE, exit_code_of, is_expected, sentence_of
 from cluster.errors import ServiceNotAvailable

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cluster.client.admin.accounts import SECRET_BYTES
+from cluster.client.admin.account_admin import SECRET_BYTES
 from cluster.console.api import accounts
 from cluster.errors import SendTimeout, ServiceNotAvailable
 

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from cluster.client.admin.accounts import change_accounts
+from cluster.client.admin.account_admin import change_accounts
 from cluster.console.api.roles import Role
 from cluster.console.api.routes import ROUTES
 from tests.interop.harness import toolchains

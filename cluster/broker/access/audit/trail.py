@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Any
 
 from cluster.broker.kernel.events.leadership import Leadership
-from cluster.broker.kernel.net.requests import Call, Route
+from cluster.broker.kernel.net.requests import BoundHandler, Call
 from cluster.broker.kernel.write.state_writer import StateWriter
 from cluster.core.access.signature import ACCESS_KEY
 from cluster.core.audit.actions import ACTIONS, Action, action_of, attempted
@@ -50,24 +50,24 @@ class AuditTrail:
         self.uncounted = 0  # refusals without an entry since the last one that has one
         self.in_front = writer.in_front
 
-    def audited(self, routes: Mapping[int, Route[Any]]) -> dict[int, Route[Any]]:
-        """The same routes; those that change something write their entries."""
+    def audited(self, handlers: Mapping[int, BoundHandler[Any]]) -> dict[int, BoundHandler[Any]]:
+        """The same handlers; those that change something write their entries."""
         return {
-            code: self._audited(route) if code in ACTIONS else route
-            for code, route in routes.items()
+            code: self._audited(handler) if code in ACTIONS else handler
+            for code, handler in handlers.items()
         }
 
-    def _audited(self, route: Route[Any]) -> Route[Any]:
+    def _audited(self, handler: BoundHandler[Any]) -> BoundHandler[Any]:
         def function(call: Call, request: Any) -> None:
             action = action_of(call.frame.code, request)
             if action is None:
-                route.function(call, request)
+                handler.function(call, request)
                 return
             audited = AuditedCall(*call)
             audited.begin(self, self._entry(call, action, parameters_of(request)))
-            audited.guarded(lambda: route.function(audited, request))
+            audited.guarded(lambda: handler.function(audited, request))
 
-        return route._replace(function=function)
+        return handler._replace(function=function)
 
     def denied(self, call: Call, error: Unauthorized) -> None:
         """A request was refused for its account, signature or rights."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cluster.broker.kernel.events.leadership import Leadership, Serving
 from cluster.broker.kernel.net.connection import ClientConnection
-from cluster.broker.kernel.net.links import Again, Links
+from cluster.broker.kernel.net.forward_links import Again, ForwardLinks
 from cluster.errors import ClusterError
 from cluster.protocol.frames import FLAG_ONEWAY, Frame
 from cluster.protocol.headers import UnregisterClientRequest
@@ -18,8 +18,8 @@ HEARTBEATS_MAX = 16  # client ids of one connection that are announced to a new 
 class Announcements:
     """Passes heartbeats on, and remembers them on their connection for the next leader."""
 
-    def __init__(self, links: Links, leadership: Leadership, again: Again) -> None:
-        """`again`: see `Links.send`."""
+    def __init__(self, links: ForwardLinks, leadership: Leadership, again: Again) -> None:
+        """`again`: see `ForwardLinks.send`."""
         self._links, self._leadership, self._again = links, leadership, again
 
     def announce(

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cluster.broker.kernel.net.connection import ClientConnection
-from cluster.broker.kernel.net.requests import Route
+from cluster.broker.kernel.net.requests import BoundHandler
 from cluster.core.access.needs import ADMIN
 from cluster.core.access.rules import Caller
 from cluster.errors import Unauthorized
@@ -29,15 +29,15 @@ class Callers:
         self,
         access: Access,
         taken: Callable[[], int],
-        route_of: Callable[[int], Route[Any] | None],
+        handler_of: Callable[[int], BoundHandler[Any] | None],
     ) -> None:
         """Two things are asked for.
 
         Args:
             taken: how many messages were taken into the log, or began to wait for their topic.
-            route_of: the route of a request code.
+            handler_of: the handler of a request code.
         """
-        self._access, self._taken, self._route_of = access, taken, route_of
+        self._access, self._taken, self._handler_of = access, taken, handler_of
 
     def caller(self, connection: ClientConnection, frame: Frame, *, passed_on: bool) -> Caller:
         """The caller. `passed_on`: the leader will look, too. Raises as `Access.caller`."""
@@ -45,8 +45,8 @@ class Callers:
         if peer is None:
             found = self._access.caller(connection.address, frame, passed_on=passed_on)
             # An administrator gets in beyond the quota of connections, to change it.
-            route = self._route_of(frame.code)
-            if route is None or route.needs is not ADMIN or not found.is_admin:
+            handler = self._handler_of(frame.code)
+            if handler is None or handler.needs is not ADMIN or not found.is_admin:
                 self._access.take_connection(found, connection)
             return found
         access, address = self._access, connection.address

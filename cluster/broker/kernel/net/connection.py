@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
-from cluster.broker.kernel.net.hello import LinkAcceptor
+from cluster.broker.kernel.net.hello import ForwardAcceptor
 from cluster.broker.kernel.write.send_target import SendTarget
 from cluster.errors import LocalProtocolError, RemoteProtocolError
 from cluster.limits.fair_turns import (
@@ -171,7 +171,7 @@ class ClientConnection(asyncio.Protocol):
         self.address = ""
         self.born_host = pack_host(NO_HOST)
         self.closed = self._holds = False
-        self.greeting: LinkAcceptor | None = None
+        self.greeting: ForwardAcceptor | None = None
         self.forwarded_by: str | None = None
         self.link_term: int | None = None
         self.heard_at = 0.0

@@ -24,7 +24,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
-from cluster.broker.kernel.net.hello import LinkDialler
+from cluster.broker.kernel.net.hello import ForwardDialler
 from cluster.broker.kernel.net.in_doubt import in_doubt, lost_unanswered, may_be_in_doubt
 from cluster.errors import (
     ClusterError,
@@ -104,7 +104,7 @@ class ForwardLink(asyncio.Protocol):
     def __init__(
         self,
         client: LinkClient,
-        greeting: LinkDialler,
+        greeting: ForwardDialler,
         *,
         frame_size_max: int,
         open_bytes_max: int,

@@ -6,7 +6,7 @@ import secrets
 
 from cluster.broker.config import BrokerConfig
 from cluster.broker.kernel.net.connection import ClientConnection
-from cluster.broker.kernel.net.hello import LinkAcceptor
+from cluster.broker.kernel.net.hello import ForwardAcceptor
 from cluster.errors import ClusterError
 from cluster.protocol.frames import Frame
 from dledger.membership.proof import NONCE_SIZE
@@ -16,7 +16,7 @@ def greet(config: BrokerConfig, connection: ClientConnection, frame: Frame) -> N
     """A follower opens a link for one of its clients; a wrong hello closes the connection."""
     greeting = connection.greeting
     if greeting is None:
-        greeting = connection.greeting = LinkAcceptor(
+        greeting = connection.greeting = ForwardAcceptor(
             config.node_id,
             config.peers,
             config.cluster_secret,

@@ -1,6 +1,6 @@
 """The beginning of a link: it names its client, and proves which node opens it. Sans-IO.
 
-    follower (LinkDialler)                            leader (LinkAcceptor)
+    follower (ForwardDialler)                            leader (ForwardAcceptor)
       │ 31002: clientAddress, node, life, to, nonce ───►│
       │◄──────────────── answer: nonce, proof           │  only with a cluster secret
       │ 31002, oneway: proof ──────────────────────────►│
@@ -45,7 +45,7 @@ class Hello:
     is_relayed: bool = False
 
 
-class LinkDialler:
+class ForwardDialler:
     """Our side of a link that we open: send `begin()`, then feed answers until `is_open`."""
 
     def __init__(
@@ -96,11 +96,11 @@ class LinkDialler:
         return Frame(RequestCode.FORWARD_HELLO, 0, {"proof": proof}, flag=FLAG_ONEWAY)
 
 
-class LinkAcceptor:
+class ForwardAcceptor:
     """Our side of a link that a follower opens. Feed hellos until `hello` is set."""
 
     def __init__(self, me: str, peers: Collection[str], secret: str | None, nonce: bytes) -> None:
-        """`nonce`: as of a LinkDialler."""
+        """`nonce`: as of a ForwardDialler."""
         assert len(nonce) == NONCE_SIZE
         self._me, self._peers, self._nonce = me, peers, nonce
         self._secret = None if secret is None else secret.encode()

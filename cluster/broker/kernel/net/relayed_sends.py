@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from cluster.broker.kernel.events.leadership import Leadership, Serving
 from cluster.broker.kernel.net.connection import ClientConnection
-from cluster.broker.kernel.net.links import Again, Links
+from cluster.broker.kernel.net.forward_links import Again, ForwardLinks
 from cluster.errors import ClusterError, InvalidRequest
 from cluster.protocol.frames import refusal
 from cluster.protocol.raw_sends import RawSend
@@ -22,7 +22,7 @@ class RelayedSends:
 
     def __init__(
         self,
-        links: Links,
+        links: ForwardLinks,
         leadership: Leadership,
         *,
         sends: Callable[[ClientConnection, Sequence[SendRequest]], None],

@@ -7,8 +7,8 @@
     LEADER     the leader; a follower passes it on, and while nobody leads it waits a moment
 
 A frame is read once, so that a check and the action cannot see different values: functions never
-look into the frame's fields and body. A route without a rule cannot be made (`table`), and a code
-without a route is refused. A function answers by itself (`Call.answer`), now or later; what it
+look into the frame's fields and body. A handler without a rule cannot be made (`table`), and a code
+without a handler is refused. A function answers by itself (`Call.answer`), now or later; what it
 raises is told to the client. What is known only after a look at the log is asked for then, with
 `Call.require`.
 """
@@ -186,7 +186,7 @@ class Call(NamedTuple):
 R = TypeVar("R")
 
 
-class Route(NamedTuple, Generic[R]):
+class BoundHandler(NamedTuple, Generic[R]):
     """`read` raises InvalidRequest. Needs that do not depend on the request are looked at first."""
 
     who: Who
@@ -199,7 +199,7 @@ P = TypeVar("P")
 
 
 class Handler(NamedTuple, Generic[P, R]):
-    """A route of a feature; its function takes the feature's ports first. See `Route`."""
+    """A handler of a feature; its function takes the feature's ports first. See `BoundHandler`."""
 
     who: Who
     read: Callable[[Frame], R]
@@ -207,18 +207,18 @@ class Handler(NamedTuple, Generic[P, R]):
     function: Callable[[P, Call, R], None]
 
 
-def bind(ports: P, *parts: Mapping[int, Handler[P, Any]]) -> dict[int, Route[Any]]:
-    """The routes of one feature. Raises RouteRefused."""
+def bind(ports: P, *parts: Mapping[int, Handler[P, Any]]) -> dict[int, BoundHandler[Any]]:
+    """The handlers of one feature. Raises HandlerRefused."""
 
-    def bound(handler: Handler[P, Any]) -> Route[Any]:
+    def bound(handler: Handler[P, Any]) -> BoundHandler[Any]:
         function = functools.partial(handler.function, ports)
-        return Route(handler.who, handler.read, handler.needs, function)
+        return BoundHandler(handler.who, handler.read, handler.needs, function)
 
     return table(*({code: bound(handler) for code, handler in part.items()} for part in parts))
 
 
-class RouteRefused(Exception):
-    """A code has two routes, or a route lacks its rule; the broker does not start."""
+class HandlerRefused(Exception):
+    """A code has two handlers, or one lacks its rule; the broker does not start."""
 
 
 def fields(kind: type[R]) -> Callable[[Frame], R]:
@@ -234,21 +234,21 @@ def nothing(frame: Frame) -> None:
     """Reader of a request that has no content beside its code."""
 
 
-def table(*parts: Mapping[int, Route[Any]]) -> dict[int, Route[Any]]:
-    """One table of all parts. Raises RouteRefused."""
-    routes: dict[int, Route[Any]] = {}
+def table(*parts: Mapping[int, BoundHandler[Any]]) -> dict[int, BoundHandler[Any]]:
+    """One table of all parts. Raises HandlerRefused."""
+    handlers: dict[int, BoundHandler[Any]] = {}
     for part in parts:
-        for code, route in part.items():
-            if code in routes:
-                raise RouteRefused(f"request code {code} has two functions; it can have one")
-            ruled = isinstance(route.needs, Needs) or callable(route.needs)
-            if not (ruled and callable(route.read) and callable(route.function)):
-                raise RouteRefused(
+        for code, handler in part.items():
+            if code in handlers:
+                raise HandlerRefused(f"request code {code} has two functions; it can have one")
+            ruled = isinstance(handler.needs, Needs) or callable(handler.needs)
+            if not (ruled and callable(handler.read) and callable(handler.function)):
+                raise HandlerRefused(
                     f"request code {code} has no reader, no rule or no function; say with `needs` "
                     "what its sender must be allowed"
                 )
-            routes[code] = route
-    return routes
+            handlers[code] = handler
+    return handlers
 
 
 PULL_CODES = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})

@@ -21,14 +21,14 @@ from cluster.broker.kernel.net.callers import Callers
 from cluster.broker.kernel.net.client_calls import ClientCalls
 from cluster.broker.kernel.net.connection import ClientConnection, costs_connection
 from cluster.broker.kernel.net.doubts import RELAY_WAIT_SECONDS, Doubts
+from cluster.broker.kernel.net.forward_links import ForwardLinks
 from cluster.broker.kernel.net.greeting import greet
 from cluster.broker.kernel.net.hot_paths import Pulls, Sends
-from cluster.broker.kernel.net.links import Links
 from cluster.broker.kernel.net.needs import needs_of_pull, needs_of_send
 from cluster.broker.kernel.net.refusals import to_service_error
 from cluster.broker.kernel.net.relayed import RelayPulls, answered_here
 from cluster.broker.kernel.net.relayed_sends import RelayedSends
-from cluster.broker.kernel.net.requests import PULL_CODES, Call, Route, Who, fields, table
+from cluster.broker.kernel.net.requests import PULL_CODES, BoundHandler, Call, Who, fields, table
 from cluster.broker.kernel.net.routed_pulls import RoutedPulls
 from cluster.broker.kernel.read.current import CurrentReads
 from cluster.core.access.needs import Needs
@@ -58,7 +58,7 @@ class Router:
     def __init__(
         self,
         config: BrokerConfig,
-        links: Links,
+        links: ForwardLinks,
         leadership: Leadership,
         reads: CurrentReads,
         calls: ClientCalls,
@@ -72,9 +72,9 @@ class Router:
         self._config, self._links, self._leadership = config, links, leadership
         self._reads, self._calls, self.owned = reads, calls, owned
         self._leader_address, self.access = leader_address, access
-        self.routes: dict[int, Route[Any]] = {}
+        self.handlers: dict[int, BoundHandler[Any]] = {}
         self._refuse_sends = refuse_sends
-        self._callers = Callers(access, lambda: self._produce.taken, lambda c: self.routes.get(c))
+        self._callers = Callers(access, lambda: self._produce.taken, lambda c: self.handlers.get(c))
         self._accounts_known = AccountsKnown(reads, leadership, access, owned)
         self._doubts = Doubts(
             self,
@@ -92,12 +92,12 @@ class Router:
         #: Connections of clients that are still to be told to connect again; see node.py.
         self.leaving: set[ClientConnection] = set()
 
-    def add(self, routes: Mapping[int, Route[Any]]) -> None:
-        """The requests of one feature. Raises RouteRefused for a code that has a route."""
-        self.routes = table(self.routes, routes)
+    def add(self, handlers: Mapping[int, BoundHandler[Any]]) -> None:
+        """The requests of one feature. Raises HandlerRefused for a code that has a handler."""
+        self.handlers = table(self.handlers, handlers)
 
     def add_hot_paths(self, sends: Sends, pulls: Pulls, relay_pulls: RelayPulls) -> None:
-        """Sends and pulls, which are called without the table. Raises RouteRefused."""
+        """Sends and pulls, which are called without the table. Raises HandlerRefused."""
         self._produce, self._relay_pulls = sends, relay_pulls
         self._doubts.sends = sends
         routed = RoutedPulls(
@@ -106,10 +106,10 @@ class Router:
             self.access,
             self._accounts_known,
             self._at_leader,
-            commit=lambda *asked: self.routes[RequestCode.UPDATE_CONSUMER_OFFSET].function(*asked),
+            commit=lambda *of: self.handlers[RequestCode.UPDATE_CONSUMER_OFFSET].function(*of),
         )
-        pull = Route(Who.ANYWHERE, fields(PullRequest), needs_of_pull, routed.take)
-        send = Route(Who.ANYWHERE, SendReader().read, needs_of_send, self._send)
+        pull = BoundHandler(Who.ANYWHERE, fields(PullRequest), needs_of_pull, routed.take)
+        send = BoundHandler(Who.ANYWHERE, SendReader().read, needs_of_send, self._send)
         self.add(dict.fromkeys(PULL_CODES, pull))
         self.add(dict.fromkeys(SEND_CODES, send))
 
@@ -280,34 +280,34 @@ class Router:
 
     def _passes_on(self, code: int) -> bool:
         """Will the leader look at such a request, too?"""
-        route = self.routes.get(code)
+        found = self.handlers.get(code)
         leads_not = self._leadership.serving is Serving.FOLLOWING
-        return leads_not and (code in SEND_CODES or (route is not None and route.who is Who.LEADER))
+        return leads_not and (code in SEND_CODES or (found is not None and found.who is Who.LEADER))
 
     def _serve(self, call: Call) -> None:
         """Check the request's needs, and execute it. Raises the error for the client."""
         frame, connection = call.frame, _connection(call)
-        route = self.routes.get(frame.code)
-        if route is None:
+        handler = self.handlers.get(frame.code)
+        if handler is None:
             raise RequestNotSupported(
                 f" request type {frame.code} not supported", self._config.name_servers
             )
-        needs = route.needs
+        needs = handler.needs
         if isinstance(needs, Needs):
             call.require(needs)
-        request = route.read(frame)
+        request = handler.read(frame)
         if not isinstance(needs, Needs):
             call.require(needs(request))
         if connection.is_relay and answered_here(call, request, self._relay_pulls):
             return
         if frame.code == RequestCode.TRANSFER_LEADER:
             frame = name_leader(frame, self._leadership.leader)
-        if route.who is Who.LEADER:
+        if handler.who is Who.LEADER:
             named = call._replace(frame=frame)
-            self._at_leader(named, lambda: route.function(call, request))
+            self._at_leader(named, lambda: handler.function(call, request))
             return
         self._accounts_known.check(frame.code)
-        route.function(call, request)
+        handler.function(call, request)
         if isinstance(request, HeartbeatData | UnregisterClientRequest):
             self.announcements.announce(connection, frame, request)
 
@@ -357,8 +357,8 @@ class Router:
         A node that passed it on sends it again itself (forward.py). A request that any replica
         serves is refused: it would come back here, at once, for as long as there is no leader.
         """
-        route = self.routes[frame.code]
-        anywhere = route.who is Who.ANYWHERE and frame.code not in PULL_CODES | SEND_CODES
+        handler = self.handlers[frame.code]
+        anywhere = handler.who is Who.ANYWHERE and frame.code not in PULL_CODES | SEND_CODES
         if anywhere or connection.forwarded_by is not None:
             self._refuse(connection, frame, self.leads_not())
         else:

@@ -18,7 +18,7 @@ from cluster.broker.kernel.net.forward import (
     CONNECT_SECONDS_MAX,
     ForwardLink,
 )
-from cluster.broker.kernel.net.hello import LinkDialler
+from cluster.broker.kernel.net.hello import ForwardDialler
 from cluster.errors import NotLeader
 from cluster.protocol.frames import Frame
 from cluster.protocol.raw_sends import RawSend
@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 Again = Callable[[ClientConnection, Sequence[Frame], bool], None]
 
 
-class Links:
+class ForwardLinks:
     """Opens links when first needed and leaves them all when another leadership begins."""
 
     def __init__(
@@ -117,7 +117,7 @@ class Links:
 
     def _open(self, client: ClientConnection, leader: str, again: Again) -> ForwardLink:
         config = self._config
-        greeting = LinkDialler(
+        greeting = ForwardDialler(
             client.address,
             config.node_id,
             self._start_token,
