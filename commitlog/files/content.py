@@ -8,7 +8,7 @@ from typing import Protocol
 from commitlog.files.paced_sync import PacedSync
 
 Part = bytes | bytearray | memoryview
-SETTLE_BYTES = 4 << 20
+SETTLE_BYTES = 1 << 20
 Content = bytes | Sequence[Part]
 
 

@@ -27,7 +27,11 @@ class DiskUsage:
         return 1 - self.free / self.total if self.total > 0 else 0.0
 
 
-def usage_of(stat: os.statvfs_result) -> DiskUsage:
-    """Total and free bytes as `df` has them. Source: coreutils, df.c: used / (used + available)."""
+def usage_of(stat: os.statvfs_result, going: int = 0) -> DiskUsage:
+    """Total and free bytes as `df` has them. Source: coreutils, df.c: used / (used + available).
+
+    `going`: bytes that will be free soon and count as free here.
+    """
     used = stat.f_blocks - stat.f_bfree
-    return DiskUsage((used + stat.f_bavail) * stat.f_frsize, stat.f_bavail * stat.f_frsize)
+    total, free = (used + stat.f_bavail) * stat.f_frsize, stat.f_bavail * stat.f_frsize
+    return DiskUsage(total, min(total, free + going))

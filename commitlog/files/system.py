@@ -8,8 +8,7 @@ the simulator has its own, which loses or tears what was not synced when it cras
 
 Rules (docs/rules.md R12-R14):
 
-* Writes go through `pwrite`; the mapping is only read. So ENOSPC and EIO arrive as `OSError`
-  and never as SIGBUS.
+* Writes go through `pwrite`, the mapping is only read: ENOSPC and EIO are `OSError`, not SIGBUS.
 * `create` makes a file whole or not at all: it is made in a staging folder with its full length,
   synced, renamed into place, and both folders are synced. A crash leaves at most a file in the
   staging folder, which `create` replaces.
@@ -33,6 +32,7 @@ from typing import Protocol
 
 from commitlog.files.content import Content, write_file
 from commitlog.files.disk_usage import DiskUsage, usage_of
+from commitlog.files.gone_files import GONE_FILES
 from commitlog.files.held_locks import HeldLock, is_held
 
 Buffer = bytes | bytearray | memoryview
@@ -342,7 +342,7 @@ class OsFileSystem:
             os.fsync(fd)
         finally:
             os.close(fd)
-        os.rename(temporary, path)
+        GONE_FILES.replace(temporary, path)
         for changed in dict.fromkeys((path.parent, folder)):
             self.sync_dir(changed)
 
@@ -401,8 +401,8 @@ class OsFileSystem:
             self.sync_dir(path.parent)
 
     def remove(self, path: Path) -> None:
-        """Removes the name; a process with the file open can still read it."""
-        path.unlink()
+        """Removes the name; a process with the file open can still read it (gone_files.py)."""
+        GONE_FILES.remove(path)
 
     def remove_dir(self, path: Path) -> None:
         """As `FileSystem.remove_dir`."""
@@ -439,8 +439,8 @@ class OsFileSystem:
         return HeldLock(fd)
 
     def usage(self, path: Path) -> DiskUsage:
-        """As `FileSystem.usage`, by statvfs."""
-        return usage_of(os.statvfs(path))
+        """As `FileSystem.usage`, by statvfs; space on its way back counts as free."""
+        return usage_of(os.statvfs(path), GONE_FILES.bytes_on(path))
 
 
 def _write_zeros(fd: int, size: int) -> None:
