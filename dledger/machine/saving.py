@@ -7,15 +7,17 @@
     a leader's state           ─► the machine is given it in a thread, as at a start: restoring.py
     no usable one              ─► from the log's beginning, or asked of the leader if that is gone
 
-One state is written at a time; a file that begins meanwhile is passed over, so a slow disk delays
-the next state and no command. Nothing is deleted before the state that it led to is on disk. A
-state by time stands anywhere in the log, which cannot be cut there: it only makes a restart short.
+One state is written at a time, at a pace; a file that begins meanwhile is passed over and told, so
+a slow disk delays the next state and no command. Nothing is deleted before the state that it led to
+is on disk. A state by time stands anywhere in the log, which cannot be cut there: it only makes a
+restart short.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable, Sequence, Sized
 from typing import Any, NamedTuple
 
@@ -31,10 +33,14 @@ from dledger.machine.keeping import Keeping, Kept, behind, kept_place
 from dledger.machine.restoring import Restored, Restoring
 from dledger.machine.settings import MachineSettings
 from dledger.machine.state_machine import State, captured, parts_of
+from dledger.runtime.complaints import Complaints
 from dledger.runtime.owned import Owned
 from dledger.runtime.parts import Parts
+from dledger.snapshots.pace import Pace
 from dledger.snapshots.snapshot_files import STATE_BYTES_MAX, SnapshotFolder
 from dledger.snapshots.state_file import Joined, StateFile
+
+_log = logging.getLogger(__name__)
 
 #: Between two tries to delete: the flush mark has to pass the place first, in both its slots.
 TRIM_SECONDS = 0.5
@@ -43,7 +49,7 @@ STATE_SECONDS_MAX = 60.0
 
 
 #: Writes a state, in a thread.
-Save = Callable[[LogStart, Sequence[Buffer]], None]
+Save = Callable[[LogStart, Sequence[Buffer], Pace], None]
 
 
 class Newest(NamedTuple):
@@ -119,6 +125,8 @@ class Saving:
         self._owned, self._trim, self._failed = owned, trim, failed
         self._margin = settings.margin_files * parts.log.file_size
         self._seconds = settings.state_seconds
+        self._pace = Pace(settings.state_bytes_per_second)
+        self._complaints = Complaints(_log, owned.time)
         self._writing: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._due: asyncio.TimerHandle | None = None
@@ -193,6 +201,14 @@ class Saving:
     def _capture(self, position: int) -> None:
         if self._writing is None or self._writing.done():
             self._begin(self._log.start_at(position), self._save_proven)
+        else:
+            self._complaints.say(
+                "passed over",
+                "no state is saved where the log file %s begins: the one before is still written; "
+                "raise state_bytes_per_second or data_file_size where that goes on",
+                position,
+                level=logging.INFO,
+            )
 
     def _keep(self) -> bool:
         """Is all that was applied in the machine's own files now? True without such files, too."""
@@ -216,8 +232,8 @@ class Saving:
             return
         self._writing = self._owned.create_task(self._write(start, head, state, save))
 
-    def _save_proven(self, start: LogStart, parts: Sequence[Buffer]) -> None:
-        self._folder.save(start, parts)
+    def _save_proven(self, start: LogStart, parts: Sequence[Buffer], pace: Pace) -> None:
+        self._folder.save(start, parts, pace)
         self._folder.prove(start)  # here: the log's thread, which deletes, has no time for it
 
     async def _write(
@@ -227,7 +243,7 @@ class Saving:
             parts = Joined([head], parts_of(state))
             if (size := size_of(parts)) > STATE_BYTES_MAX:
                 raise ValueError(f"it has {size} bytes and {STATE_BYTES_MAX} are allowed")
-            save(start, parts)
+            save(start, parts, self._pace)
 
         try:
             await asyncio.to_thread(write)
@@ -264,6 +280,7 @@ class Saving:
         Until then its folder is this process's: who opened it anew would find files come and go.
         """
         self._closed = True
+        self._pace.hurry()
         for timer in (self._timer, self._due):
             if timer is not None:
                 timer.cancel()

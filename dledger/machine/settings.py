@@ -33,6 +33,10 @@ class MachineSettings:
     #: A state is written so long after a command that the last state lacks, not only where a log
     #: file begins. Less: restarts apply fewer entries again; each writes the whole state. 0: off.
     state_seconds: float = 0.0
+    #: A state is written no faster, so that the disk has time for the log: one of a GiB takes 16 s.
+    #: Log files that begin meanwhile have no state. A node that is closed waits for no rests.
+    #: More: states are done sooner, commands wait longer meanwhile. 0: as fast as it goes.
+    state_bytes_per_second: int = 64 << 20
 
     def validate(self) -> None:
         """Raise ValueError with a sentence for a value that cannot work."""
@@ -46,6 +50,6 @@ class MachineSettings:
         ):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} {getattr(self, name)} must be above 0")
-        for name in ("margin_files", "state_seconds"):
+        for name in ("margin_files", "state_seconds", "state_bytes_per_second"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} {getattr(self, name)} must be 0 or more")

@@ -35,6 +35,7 @@ from commitlog.files.content import Content, content_parts
 from commitlog.files.system import Buffer, File, FileSystem
 from commitlog.records.checksum import crc32
 from dledger.log.log_start import LogStart
+from dledger.snapshots.pace import AT_ONCE, Pace, Paced
 from dledger.snapshots.state_file import Joined, Lazy, StateFile
 
 FOLDER = "snapshots"
@@ -98,11 +99,11 @@ class SnapshotFolder:
         #: Positions of states that were read and found right in this process.
         self._proven: dict[int, Snapshot] = {}
 
-    def save(self, start: LogStart, state: Content) -> None:
+    def save(self, start: LogStart, state: Content, pace: Pace = AT_ONCE) -> None:
         """Durable when this returns. `state`: whole, or parts in order. Raises OSError."""
         parts = content_parts(state)
         self._proven.pop(start.position, None)
-        self._write(_name(start.position), snapshot_of(start, parts), 0, parts)
+        self._write(_name(start.position), snapshot_of(start, parts), 0, parts, pace)
 
     def positions(self) -> list[int]:
         """Beginnings of log files with a state here, ascending addresses."""
@@ -139,10 +140,10 @@ class SnapshotFolder:
         opened = partial(self._files.open, path, writable=False)
         return StateFile(opened, _DATA_AT, snapshot.size, snapshot.crc)
 
-    def save_recent(self, start: LogStart, state: Content) -> None:
+    def save_recent(self, start: LogStart, state: Content, pace: Pace = AT_ONCE) -> None:
         """As `save`, of a place where no file begins; takes the place of the one before."""
         parts = content_parts(state)
-        self._write(_RECENT, snapshot_of(start, parts), 0, parts)
+        self._write(_RECENT, snapshot_of(start, parts), 0, parts, pace)
 
     def recent(self) -> Snapshot | None:
         """Which state `save_recent` wrote, by its head alone; None: none, or half of it."""
@@ -312,13 +313,15 @@ class SnapshotFolder:
         """Names of our own files; other files in the folder are left alone."""
         return [name for name in self._files.list(self._folder) if name[:_DIGITS].isdigit()]
 
-    def _write(self, name: str, of: Snapshot, offset: int, parts: Sequence[Buffer]) -> None:
+    def _write(
+        self, name: str, of: Snapshot, offset: int, parts: Sequence[Buffer], pace: Pace = AT_ONCE
+    ) -> None:
         self._files.make_dirs(self._folder)
         head = _HEAD.pack(_MAGIC, _VERSION, *of, offset)
         crc = crc32(head)
         for part in parts:
             crc = crc32(part, crc)
-        content = Joined([head + _CRC.pack(crc)], parts)
+        content = Joined([head + _CRC.pack(crc)], Paced(parts, pace))
         self._files.write_atomic(self._folder / name, content, staging=self._staging)
 
     def read_part(self, name: str) -> Part | None:

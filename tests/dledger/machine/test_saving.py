@@ -23,6 +23,7 @@ from dledger import (
 )
 from dledger.machine.state_machine import bytes_of, captured
 from dledger.snapshots.snapshot_files import SnapshotFolder
+from dledger.snapshots.state_file import PIECE
 from tests.waiting import eventually, limit, within
 
 from .group import MachineGroup
@@ -49,6 +50,13 @@ class Lines(ReplicatedStateMachine[str, int]):
     def restore(self, state: bytes) -> None:
         self.count, self.size = json.loads(state)
         self.restored += 1
+
+
+class Wide(Lines):
+    """The same with a state of two pieces."""
+
+    def snapshot(self) -> bytes:
+        return json.dumps([self.count, self.size]).encode().ljust(PIECE + 1)
 
 
 Group = MachineGroup[str, int]
@@ -196,11 +204,11 @@ async def test_a_full_disk_is_told_and_the_next_file_tries_again(
 ) -> None:
     save, refused = SnapshotFolder.save, []
 
-    def refuse(folder: SnapshotFolder, start: object, state: bytes) -> None:
+    def refuse(folder: SnapshotFolder, start: object, *args: Any) -> None:
         if len(refused) < 3:
             refused.append(start)
             raise OSError(28, "no space")
-        save(folder, start, state)  # type: ignore[arg-type]
+        save(folder, start, *args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(SnapshotFolder, "save", refuse)
     await group.start()
@@ -290,3 +298,23 @@ async def test_a_state_that_is_written_after_its_node_failed_is_no_mistake(
     writing = [one._writing for one in savings if one._writing is not None]
     await within(asyncio.gather(*writing), "states that are written")
     assert any(one.saved_position > 0 for one in savings)
+
+
+async def test_a_slow_pace_passes_files_over_and_a_close_waits_for_none(
+    group: Group, caplog: pytest.LogCaptureFixture
+) -> None:
+    """At the setting's pace the state would take hours."""
+    slow = {"state_bytes_per_second": 1, "margin_files": 0}
+    group.settings = MachineSettings(propose_seconds=60, resend_seconds=0.5, **slow)
+    group.make = Wide
+    caplog.set_level("INFO", "dledger.machine.saving")
+    await group.start()
+    node = await group.follower()
+    await fill_until(node, lambda: "the one before is still written" in caplog.text, "a note")
+    saving = node._saving
+    assert saving is not None
+    assert (saving.saved_position, node.log.store.first_position) == (-1, 0), "nothing is deleted"
+    await within(group.close(), "the end of the nodes")
+    assert saving._writing is not None
+    assert saving._writing.done()
+    assert saving.saved_position > 0, "the state is whole"

@@ -1,0 +1,72 @@
+"""How fast a state is written, so that the disk has time for the log.
+
+    write a piece ─► rest until its time is over ─► the next piece
+    hurry         ─► no rest from now on: the node is being closed
+
+A piece's time is its bytes by the rate; what its write and sync took counts as a part of it.
+Nothing is made up for: behind a slow piece the next one has its whole time. So a state takes its
+bytes by the rate, and what the disk takes longer for single pieces.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from commitlog.files.system import Buffer
+from dledger.snapshots.state_file import PIECE, Lazy
+
+
+class Pace:
+    """The pace of one state, or of several in turn; `hurry` may be called in any thread."""
+
+    def __init__(
+        self,
+        bytes_per_second: float,
+        clock: Callable[[], float] = time.monotonic,
+        rest: Callable[[float], object] | None = None,
+    ) -> None:
+        """`bytes_per_second`: 0 for no rests; `rest`: returns early where `hurry` was called."""
+        self._rate, self._clock = bytes_per_second, clock
+        self._hurried = threading.Event()
+        self._rest = self._hurried.wait if rest is None else rest
+        self._due = float("-inf")
+
+    def hurry(self) -> None:
+        """No rest from now on."""
+        self._hurried.set()
+
+    def before(self, size: int) -> None:
+        """Rest until the time of the piece before is over; one of `size` bytes is next."""
+        if not self._rate or self._hurried.is_set():
+            return
+        wait = self._due - self._clock()
+        if wait > 0:
+            self._rest(wait)
+        self._due = self._clock() + size / self._rate
+
+
+#: Without rests, for what is small or is waited for.
+AT_ONCE = Pace(0)
+
+
+class Paced(Lazy):
+    """Parts at a pace: iteration rests in between, in pieces of at most a MiB."""
+
+    def __init__(self, parts: Sequence[Buffer], pace: Pace) -> None:
+        self._parts, self._pace = parts, pace
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def __iter__(self) -> Iterator[Buffer]:
+        for part in self._parts:
+            for begin in range(0, len(part), PIECE):
+                piece = part if len(part) <= PIECE else memoryview(part)[begin : begin + PIECE]
+                self._pace.before(len(piece))
+                yield piece
+
+    def part(self, at: int) -> Buffer:
+        """Part number `at`, at once."""
+        return self._parts[at]

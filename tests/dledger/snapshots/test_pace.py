@@ -1,0 +1,104 @@
+"""States are written at a pace, in pieces, and at once where the node is being closed."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from commitlog.files.system import OS_FILES
+from dledger.core.types import Index, Term
+from dledger.log.log_start import LogStart
+from dledger.snapshots.pace import AT_ONCE, Pace, Paced
+from dledger.snapshots.snapshot_files import SnapshotFolder
+from dledger.snapshots.state_file import PIECE
+from tests.waiting import limit
+
+START = LogStart(Term(3), Index(700), 0xABCD, 1 << 20, 1 << 20)
+RATE = PIECE / 2  # a piece in 2 s
+
+
+class Clock:
+    """Seconds that rests move."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.rests: list[float] = []
+
+    def __call__(self) -> float:
+        return self.now
+
+    def rest(self, seconds: float) -> None:
+        """Time goes by."""
+        self.rests.append(seconds)
+        self.now += seconds
+
+
+def test_each_piece_has_its_time_and_what_its_writing_took_is_a_part_of_it() -> None:
+    clock = Clock()
+    pace = Pace(RATE, clock, clock.rest)
+    for took in (0.0, 0.5, 3.0, 0.0):
+        pace.before(PIECE)
+        clock.now += took
+    pace.before(PIECE)
+    assert clock.rests == pytest.approx([2.0, 1.5, 2.0]), "nothing is made up for"
+
+
+def test_a_state_takes_its_bytes_by_the_rate_and_no_longer(tmp_path: Path) -> None:
+    clock = Clock()
+    folder = SnapshotFolder(OS_FILES, tmp_path)
+    (tmp_path / "staging").mkdir()
+    state = [b"a" * (2 * PIECE + 10), b"b" * PIECE, b"c" * PIECE]
+    folder.save(START, state, Pace(RATE, clock, clock.rest))
+    assert clock.now - 100 == pytest.approx(6, abs=0.01), "the last piece is not waited for"
+    assert len(clock.rests) == 4
+    assert folder.load(START) == b"".join(state)
+    folder.save_recent(START, state, Pace(RATE, clock, clock.rest))
+    assert len(clock.rests) == 8
+    with folder.find_recent(START).open() as file:
+        assert file.read() == b"".join(state)
+
+
+def test_parts_are_cut_in_pieces_and_none_is_lost() -> None:
+    parts = [b"", b"x" * 7, b"y" * (3 * PIECE + 1), b"z" * PIECE]
+    paced = Paced(parts, AT_ONCE)
+    assert [len(piece) for piece in paced] == [7, PIECE, PIECE, PIECE, 1, PIECE]
+    assert b"".join(paced) == b"".join(parts)
+    assert (len(paced), paced[2]) == (4, parts[2])
+
+
+@pytest.mark.parametrize("hurried", [False, True])
+def test_without_a_rate_or_in_a_hurry_there_is_no_rest(hurried: bool) -> None:
+    clock = Clock()
+    pace = Pace(RATE if hurried else 0, clock, clock.rest)
+    if hurried:
+        pace.hurry()
+    for _ in range(3):
+        pace.before(PIECE)
+    assert clock.rests == []
+
+
+def test_a_hurry_ends_the_rest_under_way() -> None:
+    pace = Pace(1 / limit(600))
+    resting, written = threading.Event(), threading.Event()
+    rest = pace._rest
+
+    def told(seconds: float) -> object:
+        resting.set()
+        return rest(seconds)
+
+    pace._rest = told
+
+    def write() -> None:
+        for _ in range(3):
+            pace.before(1)
+        written.set()
+
+    thread = threading.Thread(target=write, daemon=True)
+    thread.start()
+    assert resting.wait(limit(10))
+    assert not written.is_set()
+    pace.hurry()
+    assert written.wait(limit(10))
+    thread.join()
