@@ -6,12 +6,14 @@
     batch     `reader.receive_many(batch)`: lists of what was read ahead
     pulls_32  as stock Java clients ask: 32 messages a pull, one pull of each queue at a time; the
               answers are not decoded, so that it is the leader that is measured
+    blocking_each, blocking_batch
+              the first two by the client for code without an event loop, in a thread
 
 Reported for each mode and round: messages per second, and CPU microseconds per message of leader
-and client. The client checks the CRC of every body in the first two modes. Modes take turns in each
-round, since other work on the machine changes rates; CPU per message changes less.
+and client. The client checks the CRC of every body in all modes but pulls_32. Modes take turns in
+each round, since other work on the machine changes rates; CPU per message changes less.
 
-    modes            each, batch, pulls_32, some joined by a comma (default all)
+    modes            some of them joined by a comma (default each,batch,pulls_32)
     rounds           (default 3)
     size_mib         of the log that is filled before (default 64)
     body_size        bytes per message (default 1024)
@@ -32,13 +34,14 @@ import os
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import cluster as dledger_cluster
 from cluster.bench.filling import FILL_CHUNK, RECORD_OVERHEAD
 from cluster.bench.scratch import bench_cluster, cpu_seconds, hottest, process_of, profiling
-from cluster.client import Client, ConsumerConfig, ProducerConfig
+from cluster.client import Client, ConsumerConfig, ProducerConfig, blocking
 from cluster.client.routing.offset_lookup import FIRST, LAST, offset_at
 from cluster.errors import ClusterError
 from cluster.local.launcher import LocalCluster
@@ -49,6 +52,7 @@ from dledger.runtime.loop import collect_seldom, loop_factory
 
 TOPIC = "bench-consume"
 EACH, BATCH, PULLS_32 = "each", "batch", "pulls_32"
+BLOCKING_EACH, BLOCKING_BATCH = "blocking_each", "blocking_batch"
 STOCK_PULL_COUNT = 32
 PULL_SECONDS_MAX = 10.0
 
@@ -71,7 +75,12 @@ class ConsumeOptions:
     @classmethod
     def smoke(cls, folder: Path) -> ConsumeOptions:
         """Small enough for the test suite."""
-        return cls(str(folder), rounds=1, size_mib=1, queues=2)
+        modes = (EACH, BATCH, PULLS_32, BLOCKING_EACH, BLOCKING_BATCH)
+        return cls(str(folder), modes=modes, rounds=1, size_mib=1, queues=2)
+
+
+Read = Callable[[Client, list[MessageQueue], int, ConsumeOptions], Awaitable[int]]
+"""Reads so many messages; bytes that they had."""
 
 
 def run(options: dict[str, Any]) -> dict[str, Any]:
@@ -98,7 +107,10 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
 async def _measure_all(
     cluster: LocalCluster, options: ConsumeOptions, leader_cpu: Callable[[], float]
 ) -> list[dict[str, Any]]:
-    reads = {EACH: _each, BATCH: _batch, PULLS_32: _pulls_32}
+    reads: dict[str, Read] = {EACH: _each, BATCH: _batch, PULLS_32: _pulls_32}
+    address = cluster.nameserver
+    reads[BLOCKING_EACH] = partial(_in_thread, address, _blocking_each)
+    reads[BLOCKING_BATCH] = partial(_in_thread, address, _blocking_batch)
     async with dledger_cluster.connect(cluster.nameserver) as client:
         queues = await _fill(client, options)
         count = await _count(client, queues)
@@ -111,7 +123,7 @@ async def _measure_all(
 
 
 async def _measure(
-    read: Callable[[Client, list[MessageQueue], int, ConsumeOptions], Awaitable[int]],
+    read: Read,
     client: Client,
     queues: list[MessageQueue],
     count: int,
@@ -192,6 +204,47 @@ async def _batch(
                 assert message.queue_offset >= 0
                 size += len(message.body)
             count -= len(messages)
+    return size
+
+
+async def _in_thread(
+    address: str,
+    read: Callable[[blocking.Consumer, int, ConsumeOptions], int],
+    client: Client,
+    queues: list[MessageQueue],
+    count: int,
+    options: ConsumeOptions,
+) -> int:
+    """Read with a blocking client of its own in a thread."""
+
+    def work() -> int:
+        with blocking.connect(address) as mq, mq.reader(TOPIC) as reader:
+            return read(reader, count, options)
+
+    return await asyncio.to_thread(work)
+
+
+def _blocking_each(reader: blocking.Consumer, count: int, options: ConsumeOptions) -> int:
+    size = 0
+    for message in reader:
+        assert message.keys, "each message was sent with a key"
+        assert message.queue_offset >= 0
+        size += len(message.body)
+        count -= 1
+        if not count:
+            break
+    return size
+
+
+def _blocking_batch(reader: blocking.Consumer, count: int, options: ConsumeOptions) -> int:
+    size = 0
+    while count:
+        messages = reader.receive_many(options.batch)
+        for message in messages:
+            assert message.keys, "each message was sent with a key"
+            assert message.queue_offset >= 0
+            size += len(message.body)
+        count -= len(messages)
     return size
 
 

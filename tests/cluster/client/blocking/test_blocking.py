@@ -141,3 +141,30 @@ async def test_closing_ends_a_loop_in_another_thread(group: StubGroup) -> None:
             return sum(1 for _ in consumer)
 
     assert await within(asyncio.to_thread(work), "the end of the loop") == 0
+
+
+async def test_lists_are_what_was_read_ahead_and_the_next_one_acks_them(group: StubGroup) -> None:
+    """In the order of the queue, each message once, mixed with single ones; none is skipped."""
+    address = group.nameserver.address
+    bodies = [b"%02d" % number for number in range(60)]
+
+    def work() -> None:
+        with blocking.connect(address, QUICK) as mq:
+            with mq.producer() as producer:
+                for body in bodies:
+                    producer.send("T", body, queue_id=0)
+            with mq.consumer("T", group="G") as consumer:
+                found = consumer.receive_many(10, limit(10))
+                assert len(found) <= 10
+                consumer.commit()
+                assert group.offsets["G", "T", 0] == 0, "nothing is acked by having been given"
+                found.append(next(iter(consumer)))
+                consumer.commit()
+                assert group.offsets["G", "T", 0] == len(found) - 1, "asking acked the list"
+                while len(found) < len(bodies):
+                    found += consumer.receive_many(1024, limit(10))
+                assert [message.body for message in found] == bodies
+                assert consumer.receive_many(1024, 0.01) == []
+            assert group.offsets["G", "T", 0] == len(bodies), "asking in vain acked the last list"
+
+    await within(asyncio.to_thread(work), "the lists")
