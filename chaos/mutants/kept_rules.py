@@ -45,9 +45,9 @@ KEPT = (
         "a-state-that-was-sent-is-kept-later",
         ("R15",),
         one_patch(
-            "dledger.machine.saving",
-            "        self._applier.load(state, start.index)\n        self._keep()\n",
-            "        self._applier.load(state, start.index)\n",
+            "dledger.machine.restoring",
+            "            self._keeping.keep_given(start, given.head.pack())\n",
+            "            pass\n",
         ),
         tests=(_KEEPING + "test_a_node_that_was_sent_a_state_keeps_it_at_once",),
     ),

@@ -175,7 +175,7 @@ MEMBERSHIP = (
         (
             Patch(
                 "dledger.replica.ranges",
-                "node.configurations_in(Index(effect.prev.index + 1), part.last),",
+                "node.configurations_in(first, part.last),",
                 "(),",
             ),
         ),

@@ -28,8 +28,8 @@ OBJECTS = (
         "counter",
         "a-snapshot-forgets-the-sessions",
         Patch(
-            "dledger.machine.applier",
-            "            self.sessions.load(head.sessions)\n",
+            "dledger.machine.given",
+            "        sessions.load(head.sessions)\n",
             "",
         ),
     ),
@@ -87,8 +87,8 @@ OBJECTS = (
         "the-logs-time-begins-anew-with-a-restored-state",
         Patch(
             "dledger.machine.applier",
-            "        self.applied, self._time_ms, self.is_whole = head.index, head.time_ms, True\n",
-            "        self.applied, self.is_whole = head.index, True\n",
+            "        self.applied, self._time_ms = head.index, head.time_ms\n",
+            "        self.applied = head.index\n",
         ),
     ),
     _of(
@@ -136,6 +136,11 @@ OBJECTS = (
     _of(
         "kv",
         "a-restored-store-keeps-its-old-history",
-        Patch(_KV, "        self._clear()\n        self.revision,", "        self.revision,"),
+        Patch(
+            _KV,
+            "        other._fill(state)\n",
+            "        other._history, other._history_sum = [*self._history], self._history_sum\n"
+            "        other._fill(state)\n",
+        ),
     ),
 )
