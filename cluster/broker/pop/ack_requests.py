@@ -6,14 +6,15 @@ was over) is answered 0 for an acknowledgement, as RocketMQ does, and 208 for mo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
 from cluster.broker.kernel.read.topic_checks import check_queue
+from cluster.broker.pop.decisions import PopDecision, decided
 from cluster.broker.pop.ports import PopPorts
 from cluster.core.access.needs import Needs, join, to_consume
 from cluster.core.pop.handles import Handle, read_handle
-from cluster.core.pop.held import UNACKED_MAX
 from cluster.core.pop.names import ORDER_QUEUE, popped_from, real_topic
 from cluster.core.pop.records import (
     Acked,
@@ -23,7 +24,7 @@ from cluster.core.pop.records import (
     PopRecord,
     Taken,
 )
-from cluster.errors import InvalidRequest, QueueFull
+from cluster.errors import InvalidRequest
 from cluster.protocol.codes import RequestCode, ResponseCode
 from cluster.protocol.frames import Frame
 from cluster.protocol.headers import encode
@@ -38,56 +39,48 @@ from cluster.protocol.pop_headers import (
 INVISIBLE_MS_MAX = 3 * 24 * 3600 * 1000
 
 
-def ack(ports: PopPorts, call: Call, request: AckRequest) -> None:
+def ack(ports: PopPorts, request: AckRequest) -> PopDecision:
     """200051: one message."""
     handle = _handle(request.extra_info)
     topic = _topic(request.topic, request.consumer_group, handle.marker)
     place = Place(request.consumer_group, topic, request.queue_id)
-    if not _is_there(ports, call, place, request.offset):
-        return
+    not_there = _not_there(ports, place, request.offset)
+    if not_there is not None:
+        return not_there
     if handle.is_ordered:
-        if _is_given(ports, call, place, handle.pop_ms):
-            _write(ports, call, [OrderAcked(place, handle.pop_ms, request.offset)], [place])
-        else:
-            call.answer()
-        return
-    made = _acked(ports, call, place, handle.start, handle.pop_ms, (request.offset,))
-    if made is None:
-        call.answer()
-    else:
-        _write(ports, call, [made])
+        if _is_given(ports, place, handle.pop_ms):
+            return PopDecision(_ok, (OrderAcked(place, handle.pop_ms, request.offset),))
+        return PopDecision(_ok)
+    made = _acked(ports, place, handle.start, handle.pop_ms, (request.offset,))
+    return PopDecision(_ok, () if made is None else (made,))
 
 
-def batch_ack(ports: PopPorts, call: Call, rows: list[AckRow]) -> None:
+def batch_ack(ports: PopPorts, rows: list[AckRow]) -> PopDecision:
     """200151: messages of several checkpoints; 208 when none is named."""
     if not rows:
-        call.answer(ResponseCode.NO_MESSAGE, remark="the batch ack names no message")
-        return
+        return _no_message("the batch ack names no message")
     made: list[PopRecord] = []
-    ordered: list[Place] = []
     for row in rows:
         topic = _topic(row.topic, row.consumer_group, row.marker)
         place = Place(row.consumer_group, topic, row.queue)
-        if row.revive_queue == ORDER_QUEUE:
-            if not _is_given(ports, call, place, row.pop_ms):
-                continue
-            ordered.append(place)
+        if row.revive_queue != ORDER_QUEUE:
+            acked = _acked(ports, place, row.start, row.pop_ms, row.offsets)
+            made += [] if acked is None else [acked]
+        elif _is_given(ports, place, row.pop_ms):
             made += [OrderAcked(place, row.pop_ms, offset) for offset in row.offsets]
-        else:
-            made += _acked_row(ports, call, place, row)
-    if made:
-        _write(ports, call, made, ordered)
-    else:
-        call.answer()
+    return PopDecision(_ok, tuple(made))
 
 
-def _acked_row(ports: PopPorts, call: Call, place: Place, row: AckRow) -> list[PopRecord]:
-    made = _acked(ports, call, place, row.start, row.pop_ms, row.offsets)
-    return [] if made is None else [made]
+def _ok(call: Call) -> None:
+    call.answer()
+
+
+def _no_message(remark: str) -> PopDecision:
+    return PopDecision(lambda call: call.answer(ResponseCode.NO_MESSAGE, remark=remark))
 
 
 def _acked(
-    ports: PopPorts, call: Call, place: Place, start: int, pop_ms: int, offsets: tuple[int, ...]
+    ports: PopPorts, place: Place, start: int, pop_ms: int, offsets: tuple[int, ...]
 ) -> Acked | None:
     """The acknowledgement to log; None when the group holds none of these messages any more."""
     found = ports.state.pop.held.find(place, start, pop_ms)
@@ -100,13 +93,13 @@ def _acked(
     return Acked(place, address, start, pop_ms, left, ports.config.broker_name)
 
 
-def _is_given(ports: PopPorts, call: Call, place: Place, pop_ms: int) -> bool:
+def _is_given(ports: PopPorts, place: Place, pop_ms: int) -> bool:
     """True if that pop is the last one that the group got from an ordered queue."""
     row = ports.state.pop.ordered.get(place)
     return row is not None and row.taken.pop_ms == pop_ms
 
 
-def change_invisible_time(ports: PopPorts, call: Call, request: ChangeInvisibleTimeRequest) -> None:
+def change_invisible_time(ports: PopPorts, request: ChangeInvisibleTimeRequest) -> PopDecision:
     """200053: a checkpoint of its own for this message from now on; the old handle is void."""
     handle = _handle(request.extra_info)
     if not 0 <= request.invisible_time <= INVISIBLE_MS_MAX:
@@ -115,106 +108,51 @@ def change_invisible_time(ports: PopPorts, call: Call, request: ChangeInvisibleT
         )
     topic = _topic(request.topic, request.consumer_group, handle.marker)
     place = Place(request.consumer_group, topic, request.queue_id)
-    if not _is_there(ports, call, place, request.offset):
-        return
-    if handle.is_ordered:
-        _hide_ordered(ports, call, place, handle, request)
-    else:
-        _hide(ports, call, place, handle, request)
+    not_there = _not_there(ports, place, request.offset)
+    if not_there is not None:
+        return not_there
+    return (_hidden_ordered if handle.is_ordered else _hidden)(ports, place, handle, request)
 
 
-def _hide(
-    ports: PopPorts, call: Call, place: Place, handle: Handle, request: ChangeInvisibleTimeRequest
-) -> None:
-    offset = request.offset
-    settling, now_ms = ports.pop.settling, ports.now_ms()
-    acked = _acked(ports, call, place, handle.start, handle.pop_ms, (offset,))
-    key = (acked.address if acked is not None else -1, offset)
-    if acked is None or key in settling:
-        call.answer(
-            ResponseCode.NO_MESSAGE, remark="the handle is void: its time is over, or it was used"
-        )
-        return
+def _hidden(
+    ports: PopPorts, place: Place, handle: Handle, request: ChangeInvisibleTimeRequest
+) -> PopDecision:
+    offset, now_ms = request.offset, ports.now_ms()
+    acked = _acked(ports, place, handle.start, handle.pop_ms, (offset,))
+    if acked is None or (acked.address, offset) in ports.pop.settling:
+        return _no_message("the handle is void: its time is over, or it was used")
     broker = ports.config.broker_name
     taken = Taken(place, offset, now_ms, request.invisible_time, (offset,), broker_name=broker)
-
-    def settled(error: Exception | None) -> None:
-        settling.done([key], epoch)
-        if error is not None:
-            call.refuse(error)
-            return
-        ports.pop.reviving.arm()
-        answer = ChangeInvisibleTimeResponse(now_ms, request.invisible_time, handle.revive_queue)
-        call.answer(0, encode(answer))
-
-    epoch = settling.begin([key])
-    try:
-        ports.pop.writer.write([taken, acked], handle.revive_queue, settled)
-    except QueueFull as full:
-        settled(full)
+    answer = ChangeInvisibleTimeResponse(now_ms, request.invisible_time, handle.revive_queue)
+    return PopDecision(_told(answer), (taken, acked), handle.revive_queue)
 
 
-def _hide_ordered(
-    ports: PopPorts, call: Call, place: Place, handle: Handle, request: ChangeInvisibleTimeRequest
-) -> None:
-    if not _is_given(ports, call, place, handle.pop_ms):
-        call.answer(ResponseCode.NO_MESSAGE, remark="the handle is void: the queue went on")
-        return
-    visible_ms, busy = ports.now_ms() + request.invisible_time, ports.pop.popping.busy
-
-    def settled(error: Exception | None) -> None:
-        busy.done([place], epoch)
-        if error is not None:
-            call.refuse(error)
-            return
-        answer = ChangeInvisibleTimeResponse(
-            handle.pop_ms, visible_ms - handle.pop_ms, handle.revive_queue
-        )
-        call.answer(0, encode(answer))
-        ports.pop.waits.wake(place.topic)
-
+def _hidden_ordered(
+    ports: PopPorts, place: Place, handle: Handle, request: ChangeInvisibleTimeRequest
+) -> PopDecision:
+    if not _is_given(ports, place, handle.pop_ms):
+        return _no_message("the handle is void: the queue went on")
+    visible_ms = ports.now_ms() + request.invisible_time
     hidden = OrderHidden(place, handle.pop_ms, request.offset, visible_ms)
-    epoch = busy.begin([place])
-    try:
-        ports.pop.writer.write([hidden], handle.revive_queue, settled)
-    except QueueFull as full:
-        settled(full)
+    answer = ChangeInvisibleTimeResponse(
+        handle.pop_ms, visible_ms - handle.pop_ms, handle.revive_queue
+    )
+    return PopDecision(_told(answer), (hidden,), handle.revive_queue)
 
 
-def _write(
-    ports: PopPorts, call: Call, records: list[PopRecord], ordered: list[Place] | None = None
-) -> None:
-    """Log the records; no other request decides about these messages until they are applied."""
-    pop, held = ports.pop, ports.state.pop.held
-    keys = [(r.address, offset) for r in records if isinstance(r, Acked) for offset in r.offsets]
-    places = ordered or []
-    # Who waits gets no word of its own when a queue opens, or a client holds less than it may.
-    open_again = {place.topic for place in places}
-    open_again |= {r.place.topic for r in records if held.unacked(r.place) >= UNACKED_MAX}
-
-    def settled(error: Exception | None) -> None:
-        pop.settling.done(keys, settling)
-        pop.popping.busy.done(places, busy)
-        call.done(error)
-        for topic in open_again if error is None else ():
-            pop.waits.wake(topic)
-
-    settling, busy = pop.settling.begin(keys), pop.popping.busy.begin(places)
-    try:
-        pop.writer.write(records, pop.next_queue(), settled)
-    except QueueFull as full:
-        settled(full)
+def _told(answer: ChangeInvisibleTimeResponse) -> Callable[[Call], None]:
+    return lambda call: call.answer(0, encode(answer))
 
 
-def _is_there(ports: PopPorts, call: Call, place: Place, offset: int) -> bool:
-    """Else 208 is answered, as RocketMQ does for an offset that the queue does not have."""
+def _not_there(ports: PopPorts, place: Place, offset: int) -> PopDecision | None:
+    """208, as RocketMQ answers for an offset that the queue does not have; else None."""
     check_queue(ports.state.topics, place.topic, place.queue)
     low, high = ports.queues.bounds(place.topic, place.queue)
     if low <= offset < high:
-        return True
-    remark = f"offset {offset} of {place.topic} {place.queue} is illegal: it has {low} to {high}"
-    call.answer(ResponseCode.NO_MESSAGE, remark=remark)
-    return False
+        return None
+    return _no_message(
+        f"offset {offset} of {place.topic} {place.queue} is illegal: it has {low} to {high}"
+    )
 
 
 def _handle(text: str) -> Handle:
@@ -246,9 +184,11 @@ def _needs_of_rows(rows: list[AckRow]) -> Needs:
 
 
 ROUTES: dict[int, Handler[PopPorts, Any]] = {
-    RequestCode.ACK_MESSAGE: Handler(Who.LEADER, fields(AckRequest), _needs, ack),
-    RequestCode.BATCH_ACK_MESSAGE: Handler(Who.LEADER, _read_rows, _needs_of_rows, batch_ack),
+    RequestCode.ACK_MESSAGE: Handler(Who.LEADER, fields(AckRequest), _needs, decided(ack)),
+    RequestCode.BATCH_ACK_MESSAGE: Handler(
+        Who.LEADER, _read_rows, _needs_of_rows, decided(batch_ack)
+    ),
     RequestCode.CHANGE_MESSAGE_INVISIBLETIME: Handler(
-        Who.LEADER, fields(ChangeInvisibleTimeRequest), _needs, change_invisible_time
+        Who.LEADER, fields(ChangeInvisibleTimeRequest), _needs, decided(change_invisible_time)
     ),
 }

@@ -72,7 +72,7 @@ def carry_out(writer: StateWriter, call: Call, decision: Decision | WhenSettled)
 
 
 def decided(decide: Callable[[P, R], Decision | WhenSettled]) -> Callable[[P, Call, R], None]:
-    """The function of a route with a handler that only decides."""
+    """The function of a handler that only decides."""
 
     @functools.wraps(decide)
     def function(ports: P, call: Call, request: R) -> None:
