@@ -1,11 +1,12 @@
-"""Mutants of files: their names last, a roll loses no record, imported records are checked."""
+"""Mutants of files: names last, rolls lose no record, imports are checked, readers keep theirs."""
 
 from __future__ import annotations
 
 from chaos.mutants.mutant import Mutant
-from chaos.mutants.patch import Patch
+from chaos.mutants.patch import Patch, one_patch
 
 _POWER = "tests/chaos/mutants/test_power.py::"
+_GONE = "tests/commitlog/files/test_gone_files.py::"
 
 FILES = (
     Mutant(
@@ -69,5 +70,25 @@ FILES = (
         ),
         rows=("31",),
         seeds=5,
+    ),
+    Mutant(
+        "a-deleted-file-is-cut-under-its-reader",
+        ("R12",),
+        one_patch(
+            "commitlog.files.gone_files",
+            "known, gone.is_last = _is_last(gone.fd)",
+            "known, gone.is_last = True, True",
+        ),
+        tests=(_GONE + "test_a_reader_reads_all_of_it_before_a_byte_goes",),
+    ),
+    Mutant(
+        "a-deleted-file-is-cut-that-has-another-name",
+        ("R12",),
+        one_patch(
+            "commitlog.files.gone_files",
+            "            if os.fstat(gone.fd).st_nlink:\n                return True, False",
+            "            if False:\n                return True, False",
+        ),
+        tests=(_GONE + "test_another_name_keeps_all_of_it",),
     ),
 )
