@@ -1,13 +1,14 @@
-"""The fault vocabulary of both arenas: kinds × targets (docs/spec/chaos.md 3.2). Pure values.
+"""The table of faults of the simulator and of live runs (docs/spec/chaos.md 3.2). Pure values.
 
-    kind      what is done; its name is the same in the simulator and on real processes
-    target    whom it is done to, chosen when it begins: who leads is known only then
-    takes     what the cluster misses while it lasts; never more than it tolerates (schedule.py)
-    driver    which part of `chaos/drivers` carries it out, and so what the machine must offer
+    kind      the fault; it has the same name in the simulator and on real processes
+    target    the node that it hits, by role; chosen when it begins, as roles are known only then
+    takes     the nodes that are out of service while it lasts; a schedule keeps their number below
+              a majority (schedule.py)
+    driver    the part of `chaos/drivers` that injects it, and so what the machine must offer
 
-`takes` decides what may overlap: NOTHING slows or disturbs, NODE counts as one missing node,
-MINORITY as many nodes as may be missing, EVERYTHING stops the service for a moment and is never
-mixed with another fault.
+`takes` decides which faults may overlap. NOTHING slows or disturbs nodes; NODE counts as one
+missing node; MINORITY counts as the largest number of nodes that may be missing; EVERYTHING stops
+the service for a moment, and no other fault overlaps with it.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ class Target(enum.Enum):
     FOLLOWER = "follower"
     MOST_CURRENT = "most-current"  # the follower whose log ends last
     LEAST_CURRENT = "least-current"
-    CATCHING_UP = "catching-up"  # it is sent what it missed, or came back last
-    LAST_VOTER = "last-voter"  # its vote made who leads now
+    CATCHING_UP = "catching-up"  # the leader sends it missed entries, or it came back last
+    LAST_VOTER = "last-voter"  # its vote completed the leader's majority
     NEW_LEADER = "new-leader"  # elected a moment ago
-    MINORITY = "minority"  # as many as may be missing; with three nodes one
+    MINORITY = "minority"  # the most nodes that may be missing: one of three
     ALL = "all"
 
 
@@ -57,12 +58,12 @@ class Driver(enum.Enum):
 
 
 class Network(enum.StrEnum):
-    """The medium through which the nodes of a live run dial each other."""
+    """The way in which the nodes of a live run reach each other, and links are cut."""
 
-    PROXIES = "proxies"  # link proxies of ours on loopback
-    NAMESPACES = "namespaces"  # a network namespace each, nftables: root
-    TOXIPROXY = "toxiproxy"  # the official toxiproxy server; ours where Go is absent
-    TOXIPROXY_OWN = "toxiproxy-own"  # our server with the same HTTP contract
+    PROXIES = "proxies"  # link proxies of this package on loopback
+    NAMESPACES = "namespaces"  # each node in its network namespace, nftables; needs root
+    TOXIPROXY = "toxiproxy"  # the official toxiproxy server; TOXIPROXY_OWN if Go is absent
+    TOXIPROXY_OWN = "toxiproxy-own"  # this package's server with the same HTTP interface
 
 
 ONE = (Target.RANDOM, Target.LEADER, Target.FOLLOWER)
@@ -79,11 +80,11 @@ class FaultKind:
 
     Attributes:
         number: row of docs/spec/chaos.md 3.2.
-        seconds: how long it lasts, least and most; (0, 0) for a blow without a duration.
-        weight: how likely it is drawn beside the others.
+        seconds: how long it lasts, least and most; (0, 0) for a fault without a duration.
+        weight: how likely a random schedule draws it, relative to the others.
         simulated: schedules in the simulator have it too (chaos/sim/kinds/table.py).
-        safe: the cluster promises to lose nothing; False for negative controls, which are
-            expected to lose data and are never drawn unless they are named.
+        safe: the cluster must not lose data under it; False for negative controls, which do lose
+            data and are never drawn unless a setting names them.
     """
 
     number: int
@@ -100,7 +101,7 @@ class FaultKind:
 
 _N, _O, _M, _A = Takes.NODE, Takes.NOTHING, Takes.MINORITY, Takes.EVERYTHING
 _ALL = (Target.ALL,)
-# Three times as likely as another one: a group seldom fits beside what goes on.
+# MINORITY stands three times, as it is drawn seldom otherwise: it rarely fits beside other faults.
 _GROUPS = (*CHOSEN, *3 * (Target.MINORITY,), Target.ALL)
 
 KINDS: tuple[FaultKind, ...] = (
@@ -191,9 +192,9 @@ KINDS: tuple[FaultKind, ...] = (
 
 LONG_COURSE_SECONDS = 5.0
 
-#: Courses of several faults, by name; each has the cluster for itself (drivers/choreographies.py).
-#: The last number is how many seconds one takes on the reference machine, recovery and all: a
-#: schedule keeps them free. Beside the kinds they are rare, as nothing else goes on meanwhile.
+#: Choreographies: several faults in a fixed order, by name. No other fault runs meanwhile
+#: (drivers/choreographies.py). The last number is its seconds on the reference machine, recovery
+#: included, which a schedule keeps free. They are drawn seldom, because they keep other faults out.
 CHOREOGRAPHIES: tuple[FaultKind, ...] = tuple(
     FaultKind(
         0,
@@ -208,7 +209,7 @@ CHOREOGRAPHIES: tuple[FaultKind, ...] = tuple(
     )
     for name, text, driver, seconds in (
         ("one-edge-cut", "the edge leader–follower is cut", Driver.LINK, 3),
-        ("old-leader-returns-with-queue", "the leader's words arrive late", Driver.LINK, 2),
+        ("old-leader-returns-with-queue", "the leader's messages arrive late", Driver.LINK, 2),
         ("disk-hang-leader", "the leader's disk hangs", Driver.SHIM, 4),
         ("power-all-under-load", "power cut of all in the middle of writes", Driver.LOOP, 3),
         ("power-all-before-the-sync", "power cut of all while syncs hang", Driver.SHIM, 4),
@@ -221,16 +222,16 @@ CHOREOGRAPHIES: tuple[FaultKind, ...] = tuple(
         ("leader-flap-figure-8", "leaders die after reaching one follower", Driver.LINK, 8),
         ("bitrot-minority-then-lead", "a rotten follower is asked to lead", Driver.FILES, 8),
         ("old-copy-returns", "put back from a backup: it must stop", Driver.FILES, 5),
-        ("nats-amnesia-pause", "a majority of one stale, one forgetful", Driver.LOOP, 9),
-        ("nats-amnesia-partition", "the same by cut links", Driver.LOOP, 8),
+        ("nats-amnesia-pause", "a majority of a stale and a wiped node", Driver.LOOP, 9),
+        ("nats-amnesia-partition", "the same, made by cut links", Driver.LOOP, 8),
     )
 )
 
-#: Kinds of the shim that cut the power, too, and so need loop disks beside it.
+#: Kinds of the shim driver that cut the power, too, and so need loop disks as well.
 CUT_BY_SHIM = ("fsync-lies", "power-all-before-the-sync")
 
-#: What one node alone can be hit by: there is nobody else whom it does not hear, to whom it hands
-#: over, or who has a good copy of what rotted.
+#: Kinds that make sense for a cluster of one node. The others need a second node: to lose contact
+#: with, to hand the lead to, or to repair damage from.
 ALONE = (
     *("kill", "stop", "crash-loop", "pause", "cpu", "file-limit", "squeeze", "version-skew"),
     *("power-loss", "power-all", "power-partial", "torn-tail", "fsync-lies"),
@@ -242,14 +243,14 @@ BY_NAME = {kind.name: kind for kind in (*KINDS, *CHOREOGRAPHIES)}
 
 
 def kind_of(name: str) -> FaultKind:
-    """Raises ValueError, with the names that exist, for another one."""
+    """The kind or choreography of that name. Raises ValueError that lists the names there are."""
     found = BY_NAME.get(name)
     if found is None:
         raise ValueError(f"there is no fault {name!r}; there are {', '.join(sorted(BY_NAME))}")
     return found
 
 
-#: Words that stand for many kinds: every safe one, every course.
+#: Words that stand for many kinds: every safe one, every choreography.
 SETS = {
     "all": tuple(kind.name for kind in KINDS if kind.safe),
     "choreographies": tuple(kind.name for kind in CHOREOGRAPHIES),
@@ -257,5 +258,5 @@ SETS = {
 
 
 def kinds_named(words: Iterable[str]) -> tuple[str, ...]:
-    """Names of kinds, each word of `SETS` for many. Raises ValueError for another word."""
+    """Names of kinds; a word of `SETS` gives all of its kinds. Raises ValueError for others."""
     return tuple(name for word in words for name in SETS.get(word) or [kind_of(word).name])

@@ -1,12 +1,12 @@
-"""Limits of this machine, measured in the same minute as the figures beside it.
+"""Measures the limits of this machine's disk, loopback and memory, beside the figures of a bench.
 
     disk        append and fdatasync of 4 KiB; overwriting in three files (cluster/bench/disk.py)
-    loopback    a KiB there and back between two processes, with the event loop that nodes run on
-    memcpy      bytes copied a second, 64 MiB at a time
-    CRC         zlib.crc32: bytes a second of 1 MiB, and microseconds for one KiB
+    loopback    round trip of 1 KiB between two processes, with the event loop that nodes run on
+    memcpy      bytes copied per second, 64 MiB at a time
+    CRC         zlib.crc32: bytes per second for 1 MiB, and microseconds for 1 KiB
 
-The floor of one message in flight: an append with fdatasync, and two round trips (client and
-leader, leader and follower).
+`floor_ms` is the least time for a single message in flight: an append with fdatasync and two round
+trips, from client to leader and from leader to follower.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ANSWER_SECONDS_MAX = 30.0
 
 
 def limits(folder: Path) -> dict[str, float]:
-    """Measure; about six seconds."""
+    """Measure all limits, which takes about six seconds; returns name → figure."""
     found = {name: float(value) for name, value in asdict(measure(folder)).items()}
     found["loopback_p50_ms"] = loopback_ms()
     found["floor_ms"] = found["append_p50_ms"] + 2 * found["loopback_p50_ms"]
@@ -50,7 +50,7 @@ def limits(folder: Path) -> dict[str, float]:
 
 
 def _seconds_of(work: Callable[[], object]) -> float:
-    """The best of many, since other programs only make it longer."""
+    """Least time of many calls of `work`, since other programs can only make a call longer."""
     best, end = float("inf"), time.perf_counter() + SECONDS
     while (began := time.perf_counter()) < end:
         work()
@@ -116,7 +116,7 @@ async def _round_trips(port: int) -> list[float]:
 
 
 async def _serve() -> None:
-    """Say the port, answer until killed."""
+    """Print the port, then echo until this process is killed."""
     server = await asyncio.get_running_loop().create_server(_Echo, "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()

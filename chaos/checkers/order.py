@@ -91,7 +91,7 @@ def _reads_of_the_future(history: Sequence[Operation], log: Log) -> list[Anomaly
             continue
         if op.value and (op.value not in asked or asked[op.value] > op.completed):
             found.append(
-                Anomaly("unexpected", f"{op.process} read {op.value} before anyone sent it")
+                Anomaly("unexpected", f"{op.process} read {op.value} before a client sent it")
             )
         elif (last := _last_before(log, places, op.offset)) != op.value:
             found.append(

@@ -1,5 +1,8 @@
-"""Compares consumers' messages with those that were sent and those that stayed: phantoms, dirty
-reads, unread messages."""
+"""Compares the messages that consumers got with the sends and with the final log.
+
+It finds messages that were never sent or were refused, messages that the log lacks, and messages
+that no consumer got.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,9 @@ def find_wrong_polls(history: Sequence[Operation], log: Log) -> list[Anomaly]:
     """Finds polled values that were never sent, that were refused, or that the final log does not
     hold.
 
-    `unexpected`: never sent, or seen before it was asked for. `G1a`: its append failed for
-    certain. `precommitted-read`: it was sent and seen, and is gone. `inconsistent-offsets`: the
-    log holds it, elsewhere. O(n + m).
+    `unexpected`: never sent, or polled before the send began. `G1a`: the broker refused the append
+    for certain. `precommitted-read`: sent and polled, and absent from the final log.
+    `inconsistent-offsets`: the final log holds it at another offset. O(n + m).
     """
     held = {value: offset for offset, value in log}
     asked = {op.value: op for op in history if op.kind is Kind.APPEND}
@@ -30,9 +33,9 @@ def find_wrong_polls(history: Sequence[Operation], log: Log) -> list[Anomaly]:
             said = f"{op.process} got {value} at {offset}"
             send = asked.get(value)
             if send is None:
-                found[value] = Anomaly("unexpected", f"{said}, which nobody sent")
+                found[value] = Anomaly("unexpected", f"{said}, which no client sent")
             elif send.invoked > op.completed:
-                found[value] = Anomaly("unexpected", f"{said} before anyone sent it")
+                found[value] = Anomaly("unexpected", f"{said} before a client sent it")
             elif send.outcome is Outcome.FAIL:
                 found[value] = Anomaly("G1a", f"{said}, which was refused for certain")
             elif value not in held:
@@ -47,9 +50,9 @@ def find_wrong_polls(history: Sequence[Operation], log: Log) -> list[Anomaly]:
 
 
 def find_unseen(history: Iterable[Operation], log: Log) -> list[Anomaly]:
-    """Messages below the highest offset that any consumer got, which no consumer got.
+    """Messages that no consumer got, although one got a later message.
 
-    Only for workloads in which consumers are meant to read everything from the log's beginning.
+    Call it only for workloads whose consumers read the whole log from its beginning.
     """
     got = {
         offset
@@ -59,7 +62,7 @@ def find_unseen(history: Iterable[Operation], log: Log) -> list[Anomaly]:
     }
     reached = max(got, default=-1)
     return [
-        Anomaly("never-read", f"{value} at {offset} was passed by: consumers reached {reached}")
+        Anomaly("never-read", f"{value} at {offset} was skipped: consumers reached {reached}")
         for offset, value in log
         if offset < reached and offset not in got
     ]

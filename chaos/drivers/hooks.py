@@ -98,8 +98,8 @@ async def transfer(stage: Stage) -> str:
 
 
 async def _worst_follower(stage: Stage) -> str:
-    """Returns the follower that does not answer, else one with an ill disk, else the one with the
-    shortest log; notes the choice."""
+    """Returns the follower that does not answer, else one with an unhealthy disk, else the one
+    with the shortest log; notes the choice."""
     statuses = await stage.arena.statuses()
 
     def rank(node: str) -> tuple[bool, bool, int]:

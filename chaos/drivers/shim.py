@@ -1,7 +1,8 @@
-"""Disk faults below one process: builds `shim.c`, and sets its faults while the process runs.
+"""Disk faults for one process: a preloaded library that makes its system calls fail or slow.
 
-`Shims.environment(node)` goes to the node's process; `Shim.set` takes effect at its next call.
-Needs a C compiler and Linux; no privilege. What the shim did is counted in the control file itself.
+`Shims` compiles `shim.c`. Start the node's process with the variables of `Shims.environment(node)`;
+`Shim.set` then changes the faults from the process's next system call on. Needs Linux and a C
+compiler, but no privilege. The library counts the calls that it changed in the control file.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def build(folder: Path) -> Path:
         text=True,
         timeout=BUILD_SECONDS_MAX,
         check=False,
-        start_new_session=True,  # Ctrl-C on the terminal is ours to handle
+        start_new_session=True,  # Ctrl-C on the terminal must not reach the compiler
     )
     if done.returncode:
         raise OSError(f"the disk shim could not be built: {done.stderr.strip()[-500:]}")
@@ -72,7 +73,7 @@ class Shim:
     """Sets and counts the disk faults of one node."""
 
     def __init__(self, control: Path) -> None:
-        # The process has the same file mapped: it sees what is written, and we what it counts.
+        # The process maps the same file: it reads the faults there and writes its counts.
         self._fd = os.open(control, os.O_RDWR | os.O_CLOEXEC)
 
     def set(
@@ -83,17 +84,17 @@ class Shim:
         read: Mode = Mode.NONE,
         delay_ms: int = 0,
     ) -> None:
-        """Take effect from the next call on; without arguments everything is normal."""
+        """Set the faults from the process's next call on; without arguments, end all of them."""
         os.pwrite(self._fd, struct.pack("4i", write, sync, read, delay_ms), 0)
 
     def hits(self) -> tuple[int, int, int]:
-        """Writes, syncs and reads that were hit so far."""
+        """Counts of the writes, syncs and reads that a fault has changed so far."""
         fields = _FIELDS.unpack(os.pread(self._fd, _FIELDS.size, 0))
         return fields[4], fields[5], fields[6]
 
     @contextlib.contextmanager
     def faulty(self, **modes: int) -> Iterator[None]:
-        """Set for as long as the context lasts."""
+        """Set faults as `set` does, and end them when the block ends."""
         self.set(**modes)  # type: ignore[arg-type]  # the names of `set`
         try:
             yield

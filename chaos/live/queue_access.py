@@ -1,6 +1,7 @@
-"""One queue, asked directly: end, messages, group positions; any replica may be asked to answer.
+"""QueueAccess asks a replica that it chooses for a queue's end, messages and group offsets.
 
-The consumer of `cluster.client` hides which replica answered and when; a judge wants to know both.
+The consumer of `cluster.client` hides which replica answered and when; a workload records both, so
+that the judge can tell a stale answer.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ class QueueAccess:
 
     Args:
         broker_name: the group that has the queues.
-        any_replica: chosen anew for each request; else the leader is asked.
-        ends_of_any: of the questions for an end every other one goes to any replica. A follower
-            passes it on to who leads; one that leads no more must not answer by itself.
+        any_replica: each request goes to a random replica; False: to the leader.
+        ends_of_any: half of the requests for a queue's end go to a random replica. A follower must
+            pass such a request to the leader, and so must a node that has just lost the lead.
     """
 
     def __init__(
@@ -57,17 +58,18 @@ class QueueAccess:
         self._limit = client.config.request_timeout
 
     async def end(self, queue: int) -> int:
-        """Next queue offset. Raises ClusterError."""
+        """The queue's end: the offset that the next message will get. Raises ClusterError."""
         request = encode(QueueRequest(self._topic, queue, bname=self._broker))
         connection = await self._connection_for_an_end()
         answer = await connection.ask(RequestCode.GET_MAX_OFFSET, request, time_limit=self._limit)
         return decode(OffsetResponse, answer.ext).offset
 
     async def pull(self, queue: int, offset: int) -> tuple[Messages, int]:
-        """((queue offset, value) …, where to go on). Raises ClusterError.
+        """(messages as (queue offset, value), offset of the next pull). Raises ClusterError.
 
-        Without messages it goes on at `offset` when nothing follows, and elsewhere when what stood
-        there was deleted. A batch is as large as the broker likes, so a short one is no end.
+        If no message came, the next offset is `offset` at the queue's end, and another one when the
+        messages at `offset` were deleted. The broker decides how many messages come, so few
+        messages do not mean that the queue ends there.
         """
         everything = Subscription(self._topic)
         request = PullRequest(
@@ -99,7 +101,7 @@ class QueueAccess:
         return _messages(answer.body, offset), decode(PullResponse, answer.ext).next_begin_offset
 
     async def commit(self, group: str, queue: int, offset: int) -> None:
-        """Raises ClusterError."""
+        """Commit a group's offset. Raises ClusterError."""
         request = UpdateConsumerOffsetRequest(group, self._topic, queue, offset, self._broker)
         connection = await self._connection()
         await connection.ask(
@@ -107,7 +109,7 @@ class QueueAccess:
         )
 
     async def fetch(self, group: str, queue: int) -> int:
-        """The group's position, NO_OFFSET when it has none. Raises ClusterError."""
+        """The group's committed offset, NO_OFFSET when it has none. Raises ClusterError."""
         request = QueryConsumerOffsetRequest(group, self._topic, queue, False, self._broker)
         connection = await self._connection()
         try:

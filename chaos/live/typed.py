@@ -1,4 +1,4 @@
-"""Values of a settings file against the fields that they are for, before anything starts."""
+"""Checks the values of a settings file against fields of dataclasses before a run starts."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _WORDS = {"int": "a whole number", "float": "a number", "bool": "true or false",
 
 
 def check_known(said: str, names: Collection[str], known: Collection[str]) -> None:
-    """Raises ValueError for a name that is not `known`, with the nearest one that is.
+    """Raises ValueError for a name that is not in `known`; suggests the most similar known name.
 
     Args:
-        said: how the sentence begins that ends with the name, as in "[run] has no".
+        said: beginning of the error text, before the name, as in "[run] has no".
     """
     for name in sorted(set(names) - set(known)):
         near = difflib.get_close_matches(name, known, 1)
@@ -26,8 +26,8 @@ def check_known(said: str, names: Collection[str], known: Collection[str]) -> No
 def check_types(section: str, values: Mapping[str, Any], cls: type) -> None:
     """Raises ValueError for a value that its field of the dataclass `cls` cannot hold.
 
-    Numbers must be finite and not below zero: there is nothing of which a run has less than none.
-    Fields of other types than those of `_WORDS` are left to who reads them.
+    Numbers must be finite and not below zero, as no setting of a run has a use for others. Fields
+    of types that are not in `_WORDS` are checked by the code that reads them.
     """
     kinds = {one.name: str(one.type) for one in fields(cls)}
     for name, value in values.items():
@@ -35,7 +35,7 @@ def check_types(section: str, values: Mapping[str, Any], cls: type) -> None:
         if kind in _WORDS and not _is(kind, value):
             raise ValueError(f"[{section}] {name} is {value!r} and must be {_WORDS[kind]}")
         if kind in ("int", "float") and not (math.isfinite(value) and value >= 0):
-            raise ValueError(f"[{section}] {name} is {value!r} and must be 0 or more, not endless")
+            raise ValueError(f"[{section}] {name} is {value!r} and must be 0 or more, and finite")
 
 
 def _is(kind: str, value: object) -> bool:
@@ -47,14 +47,14 @@ def _is(kind: str, value: object) -> bool:
 
 
 def as_table(section: str, value: object) -> dict[str, Any]:
-    """Raises ValueError when it is no table."""
+    """The section as a dict; raises ValueError when `value` is none."""
     if not isinstance(value, dict):
         raise ValueError(f"{section} is {value!r} and must be a section, [{section}]")
     return dict(value)
 
 
 def as_names(name: str, value: object) -> list[str]:
-    """Raises ValueError when it is no list of texts."""
+    """`value` as a list of names; raises ValueError when it is not one."""
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
         raise ValueError(
             f'{name} is {value!r} and must be a list of names, as in ["kill", "pause"]'

@@ -1,4 +1,4 @@
-"""Mutants of folders that a process opens, formats and closes beside groups that go on (R6)."""
+"""Mutants of R6: a process opens, formats and closes a folder while its other groups run."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Mutants of requirement L5: a node with an ill disk hands over, and is not trusted again at
-once.
+"""Mutants of requirement L5: a leader with an unhealthy disk hands the lead over, and does not get
+it back at once.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ DISKS = (
         tests=(_RULES + "a_disk_that_hangs_does_not_stand",),
     ),
     Mutant(
-        "an-ill-disk-is-appointed",
+        "an-unhealthy-disk-is-appointed",
         ("L5",),
         _core(
             "transfer",
@@ -105,7 +105,7 @@ DISKS = (
         tests=(_RULES + "leadership_is_not_handed_to_a_disk_that_is_not_healthy",),
     ),
     Mutant(
-        "leadership-returns-to-an-ill-disk",
+        "leadership-returns-to-an-unhealthy-disk",
         ("L5",),
         _core(
             "transfer",

@@ -1,5 +1,8 @@
-"""Mutants of membership: the members that count, the times, and the incarnations (dissertation ch.
-4; R6, R20)."""
+"""Mutants of membership rules (dissertation ch. 4; R6, R20).
+
+They break which members count for a majority, when a change takes effect, and how incarnations are
+told apart.
+"""
 
 from __future__ import annotations
 
@@ -17,27 +20,27 @@ def _core(module: str, old: str, new: str) -> tuple[Patch, ...]:
 
 MEMBERSHIP = (
     Mutant(
-        "lives-are-not-pinned",
+        "incarnations-are-not-pinned",
         ("R6", "S7"),
         _core(
             "configuration",
             "    before = _pinned(configuration, incarnations)\n",
             "    before = configuration\n",
         ),
-        tests=(_TESTS + "test_a_change_pins_the_lives_that_the_leader_has_met",),
+        tests=(_TESTS + "test_a_change_pins_the_incarnations_that_the_leader_has_met",),
     ),
     Mutant(
-        "one-comes-in-who-cannot-tell-lives-apart",
+        "a-node-joins-before-the-leader-has-met-all-members",
         ("R6", "S7"),
         _core(
             "configuration",
             "    if isinstance(after, Configuration) and _unmet(before, change):\n",
             "    if False:\n",
         ),
-        tests=(_TESTS + "test_nobody_comes_in_while_the_leader_has_not_met_a_member",),
+        tests=(_TESTS + "test_no_node_joins_while_the_leader_has_not_met_a_member",),
     ),
     Mutant(
-        "pinned-lives-hide-who-was-removed",
+        "pinned-incarnations-hide-a-removed-member",
         ("S11",),
         _core(
             "membership",
@@ -295,7 +298,7 @@ MEMBERSHIP = (
         ),
     ),
     Mutant(
-        "another-life-is-not-remembered-as-one-that-forgot",
+        "a-restart-forgets-that-promises-were-lost",
         ("R6",),
         (
             Patch(
@@ -342,7 +345,7 @@ MEMBERSHIP = (
         tests=("tests/dledger/core/test_election.py::test_strangers_are_never_counted",),
     ),
     Mutant(
-        "another-life-is-let-in",
+        "another-incarnation-is-let-in",
         ("R6", "S7"),
         (
             Patch(
@@ -351,7 +354,9 @@ MEMBERSHIP = (
                 "        return None\n",
             ),
         ),
-        tests=("tests/dledger/membership/test_roster.py::test_only_the_life_that_the_group_knows",),
+        tests=(
+            "tests/dledger/membership/test_roster.py::test_only_the_incarnation_that_the_group_knows",
+        ),
     ),
     Mutant(
         "majority-that-is-gone-is-not-looked-for",

@@ -1,11 +1,11 @@
-"""`dledger chaos serve DIR`: the folders of many runs in a browser, newest first.
+"""`dledger chaos serve DIR` shows the run folders in DIR in a browser, the newest first.
 
-    /                 one row per run: word, counts, seed, faults, report
-    /<run>/…          the folder's own files
+    /                 one row per run: verdict, counts, faults, seed, link to the report
+    /<run>/…          the files of that run's folder
 
-Only finished runs are listed, and only files below DIR are given out, wherever links point. A run
-whose evidence is missing or of another size is listed as unknown; `dledger chaos check` looks
-closer.
+It lists only finished runs, and sends only files that really are below DIR, not ones that a link
+there points to. A run whose evidence is missing or of another size is listed as unknown; to find
+out more, run `dledger chaos check`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Handler(SimpleHTTPRequestHandler):
     """The list at `/`, files of `directory` below it."""
 
     def send_head(self) -> io.BytesIO | BinaryIO | None:
-        """Everything is decided here, for GET and HEAD."""
+        """Send the headers of the answer to GET and HEAD; return the body to send, or None."""
         root = Path(self.directory).resolve()
         if urlsplit(self.path).path == "/":
             page = render_index(root).encode("utf-8", "replace")
@@ -44,7 +44,7 @@ class _Handler(SimpleHTTPRequestHandler):
             self.send_header("Content-Length", str(len(page)))
             self.end_headers()
             return io.BytesIO(page)
-        # Where it really is, links followed; folders are not listed.
+        # The check follows links; a folder is not a file, so none is listed.
         if not _is_file_below(root, self.translate_path(self.path)):
             self.send_error(HTTPStatus.NOT_FOUND, "no such file in these runs")
             return None
@@ -63,7 +63,7 @@ def _is_file_below(root: Path, path: str) -> bool:
 
 
 def make_server(runs: Path, host: str, port: int) -> ThreadingHTTPServer:
-    """Bound, not yet serving. Raises OSError when the port is taken."""
+    """The server, bound to its port and not yet serving. Raises OSError when the port is taken."""
     return ThreadingHTTPServer((host, port), partial(_Handler, directory=str(runs)))
 
 
@@ -86,12 +86,12 @@ def finished(runs: Path) -> list[tuple[Path, dict[str, Any]]]:
     found = []
     for path in runs.glob("*/verdict.json"):
         if path.parent.is_symlink():
-            continue  # `latest` is one of the others
+            continue  # `latest` is a link to one of the other folders
         try:
             said = json.loads(path.read_text("utf-8"))
             found.append((path.stat().st_mtime, path.parent, said))
         except (OSError, ValueError, RecursionError):
-            continue  # just being written, or not ours
+            continue  # it is just being written, or is no verdict of this program
     found.sort(key=lambda one: one[0], reverse=True)
     return [(root, said) for _, root, said in found[:RUNS_SHOWN_MAX] if isinstance(said, dict)]
 
@@ -115,9 +115,13 @@ def _row(root: Path, said: dict[str, Any]) -> str:
 
 @click.command()
 @click.argument("runs", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option("--host", default="127.0.0.1", show_default=True, help="Listen there.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=8086, show_default=True, help="0: a free one."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8086,
+    show_default=True,
+    help="Port to listen on; 0: a free one.",
 )
 def serve(runs: Path, host: str, port: int) -> None:
     """Show the run folders in RUNS in a browser, until Ctrl-C."""

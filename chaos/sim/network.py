@@ -9,7 +9,7 @@ Two characters, drawn per seed:
     datagram    harsher than TCP: each frame by itself is lost, delayed, doubled or overtaken
 
 A blocked pipe either *drops* (stream: its connection breaks) or *freezes*: frames are kept and
-delivered in order when the pipe is opened again, so a stale leader's words arrive late.
+delivered in order when the pipe is opened again, so a stale leader's messages arrive late.
 
 Frames are bytes: what was sent is what was encoded, and the receiver decodes it.
 """

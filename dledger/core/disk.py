@@ -1,4 +1,4 @@
-"""Behaviour of a node with an ill disk (requirement L5), and of its leader towards it.
+"""Behaviour of a node with an unhealthy disk (requirement L5), and of its leader towards it.
 
     own disk           stands           votes  leads                    takes proposals
     GOOD               yes              yes    yes                      yes

@@ -88,7 +88,9 @@ def _is_quiet(state: State) -> bool:
 
 
 def resign(state: State) -> None:
-    """Let the best voter take over: we were removed (dissertation 4.2.2), or our disk is ill."""
+    """Let the best voter take over from a removed leader (dissertation 4.2.2), or from one with an
+    unhealthy disk.
+    """
     best = None if state.transfer is not None else _best(state)
     if best is not None:
         _begin(state, best, None)

@@ -1,4 +1,4 @@
-"""L5: a disk that is ill. A node whose disk hangs neither votes, stands nor leads; others do."""
+"""L5: an unhealthy disk. A node whose disk hangs neither votes, stands nor leads; others do."""
 
 from __future__ import annotations
 

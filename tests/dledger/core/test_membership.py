@@ -518,7 +518,7 @@ def test_a_readmitted_node_keeps_its_address_until_another_is_told(told: str, ke
     assert group.members == (voter, Member(N2, Standing.LEARNER, 2, kept))
 
 
-def test_a_change_pins_the_lives_that_the_leader_has_met() -> None:
+def test_a_change_pins_the_incarnations_that_the_leader_has_met() -> None:
     """Who comes in has met nobody: it must not take a life that lost its disk for the first."""
     net = ready()
     net.join("n3")
@@ -544,7 +544,7 @@ def test_a_change_pins_the_lives_that_the_leader_has_met() -> None:
         (ChangeKind.REMOVE, "n2", False),
     ],
 )
-def test_nobody_comes_in_while_the_leader_has_not_met_a_member(
+def test_no_node_joins_while_the_leader_has_not_met_a_member(
     kind: ChangeKind, node: str, refused: bool
 ) -> None:
     """n2 was never met: it may go, or come back, and nobody else may come in."""

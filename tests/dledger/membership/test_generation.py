@@ -97,7 +97,7 @@ def test_an_acceptor_that_is_older_hears_nothing(secret: bytes | None) -> None:
     assert acceptor.hello is None
 
 
-def test_another_life_has_other_generations() -> None:
+def test_another_incarnation_has_other_generations() -> None:
     one, two = Memory(Generation(5, 55)), Memory(Generation(8, 88))
     two.known["n1", 12] = Generation(6, 55)
     dialler, acceptor = pair(one, two)

@@ -17,7 +17,7 @@ from tests.dledger.runtime.group import Group, until
 N1 = NodeId("n1")
 
 
-def test_the_first_life_is_remembered_across_restarts(tmp_path: Path) -> None:
+def test_the_first_incarnation_is_remembered_across_restarts(tmp_path: Path) -> None:
     known = KnownPeers(OS_FILES, tmp_path)
     assert known.vouch(N1, 5) is None
     assert known.vouch(N1, 5) is None

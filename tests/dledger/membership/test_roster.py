@@ -37,7 +37,7 @@ def hello(name: str, incarnation: int, address: str = "h:1") -> Hello:
     return Hello(LinkKind.CONTROL, Member("c", "g", NodeId(name), incarnation), N0, False, address)
 
 
-def test_only_the_life_that_the_group_knows(roster: Roster) -> None:
+def test_only_the_incarnation_that_the_group_knows(roster: Roster) -> None:
     assert roster.vouch(N1, 7) is None
     assert "readmit it: member replace n1" in (roster.vouch(N1, 8) or "")
     assert roster.vouch(N0, 3) is None, "the first one that is met"
@@ -47,14 +47,14 @@ def test_only_the_life_that_the_group_knows(roster: Roster) -> None:
     assert not roster.knows(N3, 1)
 
 
-def test_the_lives_that_were_met_are_told_and_last(roster: Roster, tmp_path: Path) -> None:
+def test_the_incarnations_that_were_met_are_told_and_last(roster: Roster, tmp_path: Path) -> None:
     assert roster.incarnations() == {N9: 99}
     assert roster.vouch(N0, 3) is None
     again = Roster(KnownPeers(OS_FILES, tmp_path), NodeIncarnation(N9, 99))
     assert again.incarnations() == {N0: 3, N9: 99}
 
 
-def test_one_who_comes_in_does_not_take_a_wiped_life_for_the_one_that_is_meant(
+def test_a_node_that_joins_does_not_take_a_wiped_incarnation_for_the_one_that_is_meant(
     tmp_path: Path,
 ) -> None:
     """It has met nobody: what the entry that took it in has pinned is all it knows."""
