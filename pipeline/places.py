@@ -1,10 +1,10 @@
-"""Files that a URL names: S3 and stores that speak it, Hadoop, Google's; read-only, by pyarrow.
+"""Reads files behind a URL with pyarrow: S3 and compatible stores, Hadoop, Google Cloud Storage.
 
     s3://bucket/n0                                         keys from the environment, as AWS's tools
-    s3://bucket/n0?endpoint_override=127.0.0.1:9000&scheme=http      another store that speaks S3
+    s3://bucket/n0?endpoint_override=127.0.0.1:9000&scheme=http      another store with S3's API
     s3://bucket/n0?endpoint=http://127.0.0.1:9000               the same, as `dledger backup` has it
-    s3a://…                                                Hadoop's name of the same
-    hdfs://namenode:8020/n0, viewfs://…                    wants libhdfs and Hadoop's CLASSPATH
+    s3a://…                                                Hadoop's name for s3://
+    hdfs://namenode:8020/n0, viewfs://…                    needs libhdfs and Hadoop's CLASSPATH
     gs://bucket/n0 · file:///data/n0 · /data/n0
 
 Each process that reads opens its own connection, so executors need the same access as the driver.
@@ -47,14 +47,14 @@ def opened(text: str) -> tuple[Any, Path]:
     try:
         found, path = arrow.FileSystem.from_uri(_for_arrow(text))
     except (ValueError, OSError, NotImplementedError) as error:
-        # pyarrow's own words hold the URL, in one form or another.
+        # pyarrow's text repeats the URL, which may hold a secret if it has an @ or a query.
         why = type(error).__name__ if "@" in text or "?" in text else str(error)
         raise OptionError(f"{shown(text)} cannot be opened ({why}); correct the URL") from None
     return found, Path(path)
 
 
 def _for_arrow(text: str) -> str:
-    """The URL with `endpoint`, the option of backups, in pyarrow's two."""
+    """The URL with the option `endpoint` of backups replaced by pyarrow's two options."""
     start, _, query = text.partition("?")
     options = dict(parse_qsl(query))
     scheme, _, server = options.pop("endpoint", "").partition("://")
@@ -64,7 +64,7 @@ def _for_arrow(text: str) -> str:
 
 
 def files_of(options: LogOptions) -> tuple[FileSystem, Path]:
-    """The files among which a log is, this machine's or those behind its URL, and its path there.
+    """The file system that holds a log, this machine's or the one of its URL, and the path in it.
 
     Raises OptionError.
     """
@@ -92,7 +92,7 @@ class PlaceFiles:
         return bool(self._info(path).type != arrow.FileType.NotFound)
 
     def is_dir(self, path: Path) -> bool:
-        """Is it a folder? In a store of objects: do keys begin with it?"""
+        """Is it a folder? In an object store: is there a key below it?"""
         return bool(self._info(path).type == arrow.FileType.Directory)
 
     def file_size(self, path: Path) -> int:
@@ -110,7 +110,7 @@ class PlaceFiles:
             return bytes(stream.read())
 
     def open(self, path: Path, *, writable: bool = True) -> PlaceFile:
-        """A file that is not read before it is asked to; `writable` must be False."""
+        """The file, of which no byte is fetched before `pread`; `writable` must be False."""
         if writable:
             raise PermissionError(f"{path} is behind a URL, which is only read; copy it first")
         return PlaceFile(path, self.file_size(path), self._found)
@@ -121,7 +121,7 @@ class PlaceFiles:
 
 @dataclass(frozen=True, slots=True)
 class PlaceFile:
-    """A file's place and size, and the few bytes that planning asks for."""
+    """A file's path and size; `pread` fetches the few bytes that the planner needs."""
 
     path: Path
     size: int
@@ -143,11 +143,12 @@ def store_files(found: Any) -> FileSystem:
 
 @contextmanager
 def mapped(text: str, path: Path, size: int, begin: int, end: int) -> Iterator[memoryview]:
-    """A file's bytes as a mapping of `size` bytes; behind a URL, only `begin` to `end` are fetched.
+    """The first `size` bytes of a file as a mapping; of a URL only `begin` to `end` are fetched.
 
-    They go into an unnamed file of the machine's temporary folder, which has holes for the rest.
+    Fetched bytes go into an unnamed file of the machine's temporary folder; the rest of it is a
+    hole and reads as zeros.
 
-    Raises StoreDamaged for a file that is shorter than it was, OSError.
+    Raises StoreDamaged for a file that is shorter than `size`, OSError.
     """
     if not text:
         with path.open("rb") as file:

@@ -1,9 +1,10 @@
-"""A driver of `dledger bench spark-executors`: an application that reads a log on each command.
+"""A Spark driver of `dledger bench spark-executors`: it reads a log once per line of its input.
 
 executors_driver.py ⟨Work as JSON⟩
 
-out   the application's name at the master, after reads that are not counted
-in    wake ─► an empty line      read ─► times of one read of the log, as JSON
+It first makes the warm-up reads and prints the id of its application. Then it answers each line:
+
+    wake ─► an empty line      read ─► times of one read of the whole log, as JSON
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ WAKE, READ = "wake", "read"
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Reads of `log` by `executors` executors with one slot each, `partition_bytes` a partition.
+    """Reads of `log` by `executors` executors with one slot each, in parts of `partition_bytes`.
 
-    `memory`: of an executor, as Spark writes it; `warm_ups`: reads before the first that counts,
-    while Java compiles.
+    `memory`: memory of each executor, as Spark writes it; `warm_ups`: reads that are not measured,
+    in which Java compiles its code.
     """
 
     master: str
@@ -41,8 +42,8 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Spark's figures of a task: rows, wall time, processor time of its thread in the JVM (without
-    that of its Python process)."""
+    """Spark's figures of the task of one partition; `jvm_seconds` is the processor time of its
+    thread in the JVM, without that of its Python process."""
 
     rows: int
     seconds: float
@@ -83,7 +84,7 @@ def run(work: Work) -> None:
 
 
 def _wake(spark: Any, work: Work) -> None:
-    """Lets each executor read some rows: the Python worker of an idle one ends after a minute."""
+    """Let each executor read some rows, because Spark ends idle Python workers after a minute."""
     some = {"recordsPerPartition": WAKING_RECORDS, "endIndex": WAKING_RECORDS * work.executors}
     _read(spark, work, **some)
 
@@ -127,7 +128,7 @@ def _wait_for_executors(spark: Any, count: int) -> None:
     while context.getExecutorMemoryStatus().size() <= count:  # the driver is listed, too
         if time.monotonic() > deadline:
             raise RuntimeError(
-                f"fewer than {count} executors came; has the machine memory for them?"
+                f"fewer than {count} executors started; give them less memory or ask for fewer"
             )
         time.sleep(0.1)
 

@@ -1,4 +1,4 @@
-"""Measures variants by turns, so that other load on the machine slows all of them alike."""
+"""Measures several variants in turn, so that other load on the machine slows all of them alike."""
 
 from __future__ import annotations
 
@@ -12,19 +12,18 @@ import psutil
 
 
 class Job(NamedTuple):
-    """`amount`: rows, bytes or operations that one call of `work` does."""
+    """A variant to measure; one call of `work` handles `amount` rows, bytes or operations."""
 
     amount: int
     work: Callable[[], Any]
 
 
 class Turns(NamedTuple):
-    """Name → one number per turn.
+    """The figures of all variants: name of the variant → one number per turn.
 
-    `rates`: amount per second; `cpu`: processor seconds per unit of the amount, of this process and
-    all processes below it, such as Spark's JVM and its workers; 0 for work too short for the clock
-    of processes, which ticks every 10 ms. `parts`: `cpu` by the names that `part_of` gave to the
-    processes.
+    `rates`: amount per second. `cpu`: processor seconds per unit of the amount, summed over this
+    process and its children, such as Spark's JVM and workers; 0 if the work is shorter than a tick
+    of the processor clock, 10 ms. `parts`: `cpu` split by the name that `part_of` gives a process.
     """
 
     rates: dict[str, list[float]]
@@ -32,9 +31,9 @@ class Turns(NamedTuple):
     parts: dict[str, list[dict[str, float]]]
 
     def ratios(self, name: str, yardstick: str) -> dict[str, float]:
-        """How many times quicker than `yardstick` the variant `name` is, by medians.
+        """How many times faster than `yardstick` the variant `name` is, by medians.
 
-        In time, and in processor time, which depends less on other programs of the machine.
+        "time" compares wall time, "cpu" processor time, which other programs disturb less.
         """
         by_time = median(self.rates[name]) / median(self.rates[yardstick])
         spent = median(self.cpu[name])
@@ -76,7 +75,7 @@ def turns_with_cpu(
 
 
 def _below() -> list[psutil.Process]:
-    """This process and all below it."""
+    """This process and all its descendants."""
     me = psutil.Process()
     return [me, *me.children(recursive=True)]
 
@@ -96,8 +95,10 @@ def cpu_seconds(
 def spent(
     before: Mapping[int, tuple[str, float]], after: Mapping[int, tuple[str, float]], amount: int
 ) -> dict[str, float]:
-    """Processor seconds per unit of the amount, by parts. A process that has ended does not count:
-    Spark ends only workers that were idle."""
+    """Processor seconds per unit of the amount, by parts.
+
+    A process that has ended since is left out; Spark ends only workers that were idle.
+    """
     found: dict[str, float] = {}
     for process, (part, seconds) in after.items():
         _, earlier = before.get(process, (part, 0.0))

@@ -1,4 +1,4 @@
-"""Columns of messages: their Arrow types, and RecordBatches of the wanted columns.
+"""Turns stored messages into Arrow RecordBatches with the columns that the caller names.
 
 Source: docs/spec/pipeline.md 3.3.
 """
@@ -40,8 +40,8 @@ COLUMNS: dict[str, pa.DataType] = {
 }
 #: Columns that come only when they are named.
 MORE_COLUMNS: dict[str, pa.DataType] = {"headers": HEADERS}
-ROWS_MAX = 10_000  # of one batch: 5,000 to 65,000 are equally fast (docs/spec/pipeline.md 2.5)
-BYTES_MAX = 12 << 20  # of one batch's records: keeps a Python worker below 200 MB
+ROWS_MAX = 10_000  # rows of a batch: 5,000 to 65,000 are equally fast (docs/spec/pipeline.md 2.5)
+BYTES_MAX = 12 << 20  # bytes of a batch's records: keeps a Python worker below 200 MB
 
 
 def schema_of(columns: Sequence[str]) -> pa.Schema:
@@ -56,7 +56,7 @@ def schema_of(columns: Sequence[str]) -> pa.Schema:
 
 
 def cut(found: Found, rows_max: int = ROWS_MAX, bytes_max: int = BYTES_MAX) -> Iterator[Found]:
-    """Cut `found` into pieces of at most so many rows and bytes (one record may be larger)."""
+    """Cut `found` into pieces within both limits; a record above `bytes_max` is a piece itself."""
     ends = found.at + found.size
     first, count = 0, len(found)
     while first < count:
@@ -77,7 +77,7 @@ class _Sources:
         self._named: dict[str, Any] = {}
 
     def named(self, name: str) -> Any:
-        """One property as a column; two columns may want the same one."""
+        """One property as a column, made once, although "key" and "keys" both use KEYS."""
         if name not in self._named:
             self._named[name] = self.properties.column(name)
         return self._named[name]

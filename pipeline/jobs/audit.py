@@ -3,7 +3,7 @@
     each replica's log ─► pieces ─► (first index, last index, hash of the bytes between)
                                          │ differ
                                          ▼
-                                    entry by entry: the first that is not alike everywhere
+                                    entry by entry: the first that differs anywhere
 
 Replicas of one group are byte-identical, headers included, so a chunk's hash is that of its bytes.
 Compared is what all of them hold and all of them know to be committed. A replica whose log cannot
@@ -56,7 +56,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first index of a chunk at which replicas are not alike."""
+    """The first index of a chunk at which replicas differ."""
 
     index: int
     entries: Mapping[str, Entry]
@@ -66,7 +66,7 @@ class Difference:
             f"{name}: term {e.term}, {e.size} bytes, crc {e.checksum:08x}, at {e.position}"
             for name, e in self.entries.items()
         )
-        return f"entry {self.index} is not alike: {told}"
+        return f"entry {self.index} differs: {told}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +191,7 @@ def _first_index(log: LogOptions) -> int:
 def _drill_down(
     logs: Mapping[str, LogOptions], chunks: Sequence[tuple[int, int]]
 ) -> Iterator[Difference]:
-    """The first difference of each run of chunks that are not alike."""
+    """The first difference of each run of chunks that differ."""
     for low, high in _joined(chunks):
         tables = {name: _entries(log, low, high) for name, log in logs.items()}
         for index in range(low, high + 1):

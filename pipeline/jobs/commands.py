@@ -1,7 +1,7 @@
-"""`dledger pipeline …`: the jobs. Exit codes: 0 no fault; 1 a fault was found; 2 the job could not
-decide.
+"""`dledger pipeline …`: the jobs as commands.
 
-Every job runs in this process, in `--jobs` processes, or in tasks of a Spark cluster (`--master`).
+Exit codes: 0: no fault was found; 1: a fault was found; 2: the job could not decide. A job runs in
+this process, in `--jobs` processes, or in tasks of a Spark cluster (`--master`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class StoreType(click.Path):
     """A folder that exists, or a URL (`pipeline/places.py`), as text."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Raises BadParameter for a folder that is not there; a URL is not looked at yet."""
+        """Raises BadParameter for a missing folder; a URL is opened only when the job runs."""
         if "://" in str(value):
             return str(value)
         return str(super().convert(value, param, ctx))
@@ -42,7 +42,11 @@ STORE = StoreType(exists=True, file_okay=False)
 
 def _workers_options(function: Function) -> Function:
     jobs = click.option(
-        "--jobs", type=click.IntRange(1, 1024), default=1, show_default=True, help="Processes here."
+        "--jobs",
+        type=click.IntRange(1, 1024),
+        default=1,
+        show_default=True,
+        help="Processes to use.",
     )
     master = click.option("--master", default="", help="Run on Spark: local[2], spark://host:7077.")
     return jobs(master(function))
@@ -89,9 +93,7 @@ def pipeline() -> None:
 @_workers_options
 @report_option
 def archive(store: str, root: Path, jobs: int, master: str, output: str) -> None:
-    """Add the records of STORE to the Parquet archive at ROOT; a killed job leaves ROOT as
-    before.
-    """
+    """Add the records of STORE to the Parquet archive at ROOT; a killed job adds none."""
     from pipeline.jobs.archive import archive as run
 
     with _workers(jobs, master) as workers:
@@ -117,7 +119,7 @@ def verify(root: Path, output: str) -> None:
 @_workers_options
 @report_option
 def compact(root: Path, target: Path, jobs: int, master: str, output: str) -> None:
-    """Put the files of the archive at ROOT together in TARGET: one of each topic, day, queue."""
+    """Write the archive at ROOT to TARGET with one file for each topic, day and queue."""
     from pipeline.jobs.compact import compact as run
 
     with _workers(jobs, master) as workers:
@@ -127,7 +129,7 @@ def compact(root: Path, target: Path, jobs: int, master: str, output: str) -> No
 
 
 def _named(stores: tuple[str, ...]) -> dict[str, str]:
-    """Name → store; the name is the store's place without secrets, numbered if two are equal."""
+    """Name → store; the name is its path or its URL without secrets, numbered if two are equal."""
     from pipeline.options import log_at
 
     different = list(dict.fromkeys(stores))
@@ -144,7 +146,7 @@ def _named(stores: tuple[str, ...]) -> dict[str, str]:
 @_workers_options
 @report_option
 def audit(stores: tuple[str, ...], jobs: int, master: str, output: str) -> None:
-    """Compare the logs of replicas, byte by byte; name the first entry that is not alike."""
+    """Compare the logs of replicas, byte by byte; name the first entry that differs."""
     from pipeline.jobs.audit import audit as run
 
     with _workers(jobs, master) as workers:
@@ -155,7 +157,7 @@ def audit(stores: tuple[str, ...], jobs: int, master: str, output: str) -> None:
         [
             *lines,
             f"entries {found.first} to {found.last}, {found.chunks} chunks: "
-            + ("all alike" if found.is_clean else "not alike"),
+            + ("all equal" if found.is_clean else "not equal"),
         ]
     )
     _tell(output, asdict(found), text)
@@ -219,7 +221,7 @@ def rebuild(
         f"{made.queue_entries} entries of {made.queues} queues, {made.index_entries} index keys"
         + (
             "".join(f"\n{line}" for line in wrong)
-            or ("; byte for byte the store's" if compares else "")
+            or ("; byte for byte equal to the store's" if compares else "")
         )
     )
     _tell(output, {**asdict(made), "differences": wrong}, text)
@@ -228,7 +230,7 @@ def rebuild(
 
 @pipeline.command()
 @click.argument("store", type=STORE)
-@click.option("--servers", default="", help="Positions of a running cluster, not of STORE.")
+@click.option("--servers", default="", help="Read group offsets from this cluster, not STORE.")
 @click.option("--page", "page_path", type=click.Path(path_type=Path), help="Write an HTML page.")
 @click.option("--topic", default="", help="Write the rows to this topic of --servers, too.")
 @_workers_options
@@ -264,7 +266,7 @@ def backlog(
         + (f"  oldest {row.oldest_age_s:.0f} s" if row.messages else "")
         for row in found.groups
     ]
-    _tell(output, {"rows": found.rows()}, "\n".join(lines) or "no group has a position")
+    _tell(output, {"rows": found.rows()}, "\n".join(lines) or "no group has an offset")
 
 
 @pipeline.command()
@@ -272,10 +274,10 @@ def backlog(
 @click.argument("root", type=FOLDER)
 @report_option
 def convert(history: Path, root: Path, output: str) -> None:
-    """A chaos run's folder → Parquet by queue under ROOT, for `history`.
+    """Write a chaos run's folder HISTORY as Parquet, by queue, under ROOT, for `history`.
 
-    HISTORY may be a history file, too, or - for standard input: then replicas' logs, power failures
-    and deleted messages are not known.
+    HISTORY may also be a history file, or - for standard input. The job then knows no replica's
+    log, no power failure and no deleted message.
     """
     from pipeline.jobs.history.recorded import convert as convert_lines
     from pipeline.jobs.history.recorded import convert_run
@@ -287,7 +289,9 @@ def convert(history: Path, root: Path, output: str) -> None:
     try:
         count = convert_run(history, root)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise click.UsageError(f"{history} is no folder of a finished run: {error!r}") from error
+        raise click.UsageError(
+            f"{history} is not the folder of a finished run: {error!r}"
+        ) from error
     _tell_count(output, count)
 
 
@@ -297,7 +301,7 @@ def _tell_count(output: str, count: int) -> None:
 
 @pipeline.command()
 @click.argument("root", type=ROOT)
-@click.option("--everything-read", is_flag=True, help="Consumers were meant to read all of it.")
+@click.option("--everything-read", is_flag=True, help="Consumers should have read all of it.")
 @_workers_options
 @report_option
 def history(root: Path, everything_read: bool, jobs: int, master: str, output: str) -> None:
@@ -322,8 +326,8 @@ def history(root: Path, everything_read: bool, jobs: int, master: str, output: s
 @click.argument("root", type=ROOT)
 @click.argument("source")
 @click.option("--servers", required=True, help="Name servers: host:port.")
-@click.option("--topic", required=True, help="Where to; it must exist.")
-@click.option("--by-key", is_flag=True, help="Choose queues by key, not as they were.")
+@click.option("--topic", required=True, help="Topic to send to; it must exist.")
+@click.option("--by-key", is_flag=True, help="Choose queues by key; else as in the archive.")
 @_workers_options
 @report_option
 def replay(
@@ -336,7 +340,7 @@ def replay(
     master: str,
     output: str,
 ) -> None:
-    """Send topic SOURCE of the archive at ROOT to a topic; run again, it doubles no message."""
+    """Send topic SOURCE of the archive at ROOT to a topic; a second run sends no message twice."""
     from pipeline.jobs.replay import replay as run
     from pipeline.sink.options import sink_options
 

@@ -156,7 +156,7 @@ def _dispatch(derived: DerivedFiles, data: memoryview, piece: Piece, run: Run) -
 
 
 def compare(store: Path, rebuilt: Path) -> list[str]:
-    """Files of queues and index that are not alike, byte for byte; [] for all alike.
+    """Files of queues and index that differ, byte by byte; [] if none does.
 
     Queues are compared by name, index files by their order: their names tell when they were made.
     """

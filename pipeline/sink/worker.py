@@ -1,7 +1,8 @@
-"""The objects that a Python worker of Spark keeps from task to task: an event loop, and its
-connections.
+"""Worker: the event loop and the cluster connections that a Python worker of Spark keeps from task
+to task.
 
-No Arrow: drivers commit with it, in a new process for each micro-batch.
+This module does not import Arrow, which is slow: Spark starts a new Python process for the driver's
+commit of each micro-batch, and that process uses this module, too.
 """
 
 from __future__ import annotations
@@ -23,23 +24,25 @@ class Worker:
         self._name = secrets.token_hex(8)
         self._attempts = itertools.count()
         self._clients: dict[tuple[str, ClientConfig], Client] = {}
-        self.idle: dict[tuple[Client, float], Producer] = {}  # as ClusterStore leaves them
+        self.idle: dict[tuple[Client, float], Producer] = {}  # kept by ClusterStore between tasks
 
     def client(self, servers: str, config: ClientConfig) -> Client:
-        """The process's client of a cluster, connected when first wanted. Raises ClusterError."""
+        """This process's client of a cluster, made at the first call. Raises ClusterError."""
         key = (servers, config)
         if key not in self._clients:
             self._clients[key] = self.loop.run_until_complete(_connect(servers, config))
         return self._clients[key]
 
     def fresh_numbering(self) -> Numbering:
-        """Numbers rows that will never be sent again. There is one producer id per process, because
-        brokers keep a limited number of ids, and exactly-once needs those of others.
+        """Numbers for rows that will never be sent again.
+
+        All of them use one producer id per process, because brokers remember a limited number of
+        ids, and exactly-once writes need the ids of other queries to stay remembered.
         """
         return Numbering(self._name, 0, next(self._attempts))
 
     def close(self) -> None:
-        """At the end of the process."""
+        """Close all clients and the loop; called at the end of the process."""
         for client in self._clients.values():
             self.loop.run_until_complete(client.close())
         self._clients.clear()
@@ -51,7 +54,7 @@ _worker: list[Worker] = []
 
 
 def worker() -> Worker:
-    """This process's; Spark forks its workers before any task runs in them."""
+    """This process's Worker, made at the first call: Spark forks workers before they run tasks."""
     if not _worker:
         _worker.append(Worker())
         atexit.register(_worker[0].close)

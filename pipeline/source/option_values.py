@@ -1,8 +1,8 @@
-"""Text of one option → its value. Every reader raises OptionError naming the option.
+"""Reads the text of one option as a value; each function raises OptionError naming the option.
 
 sizes        4096, 64k, 64m, 1g (powers of 1,024)
 durations    500ms, 30s, 15m, 1h; a bare number is milliseconds
-queues       "0", or "broker-a/0" where a topic is spread over several broker names
+queues       "0", or "broker-a/0" for a topic that has queues at several broker names
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from pipeline.options import OptionError
 
 EARLIEST, LATEST = -2, -1  # Kafka's numbers for both ends
-NUMBER_MAX = (1 << 63) - 1  # what offsets and times are on the wire
+NUMBER_MAX = (1 << 63) - 1  # offsets and times are signed 64-bit numbers on the wire
 
 _SIZE_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _DURATION_UNITS_MS = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
@@ -31,12 +31,12 @@ def number(name: str, text: str, *, least: int = 0) -> int:
     except ValueError:
         raise OptionError(f"{name} is {text!r}; give a whole number") from None
     if not least <= value <= NUMBER_MAX:
-        raise OptionError(f"{name} is {value}; give {least} at least, and no more than 64 bits")
+        raise OptionError(f"{name} is {value}; give {least} at least, and {NUMBER_MAX} at most")
     return value
 
 
 def size(name: str, text: str) -> int:
-    """Bytes, at least 1."""
+    """A size as bytes, at least 1."""
     value = _with_unit(name, text, _SIZE_UNITS, "a size like 4096, 64m or 1g")
     if value < 1:
         raise OptionError(f"{name} is {text!r}; give one byte at least")
@@ -44,7 +44,7 @@ def size(name: str, text: str) -> int:
 
 
 def duration_ms(name: str, text: str) -> int:
-    """Milliseconds."""
+    """A duration as milliseconds."""
     return _with_unit(name, text, _DURATION_UNITS_MS, "a duration like 500ms, 30s or 15m")
 
 
@@ -59,7 +59,7 @@ def _with_unit(name: str, text: str, units: Mapping[str, int], wanted: str) -> i
 
 
 def flag(name: str, text: str) -> bool:
-    """true or false."""
+    """True for "true", False for "false", in any case."""
     if text.lower() not in ("true", "false"):
         raise OptionError(f"{name} is {text!r}; give true or false")
     return text.lower() == "true"
@@ -74,7 +74,7 @@ def one_of(name: str, text: str, *choices: str) -> str:
 
 
 def names(name: str, text: str) -> tuple[str, ...]:
-    """Names parted by commas, at least one, none twice."""
+    """Names separated by commas: at least one, and each only once."""
     found = tuple(part.strip() for part in text.split(",") if part.strip())
     if not found:
         raise OptionError(f"{name} is {text!r}; give one name at least")
@@ -93,12 +93,12 @@ def pattern(name: str, text: str) -> str:
 
 
 def queue_numbers(name: str, text: str) -> QueueNumbers:
-    """{"topic": {"0": 23, "broker-a/1": -2}}"""
+    """Topic → queue → offset or time, from JSON like {"topic": {"0": 23, "broker-a/1": -2}}."""
     table = _json_object(name, text, '{"topic": {"0": 23, "1": -2}}')
     found: dict[str, dict[str, int]] = {}
     for topic, queues in table.items():
         if not isinstance(queues, dict) or not queues:
-            raise OptionError(f'{name}: {topic} wants its queues, as in {{"0": 23, "1": -2}}')
+            raise OptionError(f'{name}: {topic} needs its queues, as in {{"0": 23, "1": -2}}')
         found[topic] = {}
         for queue, value in queues.items():
             if type(value) is not int or not EARLIEST <= value <= NUMBER_MAX:
@@ -111,12 +111,12 @@ def queue_numbers(name: str, text: str) -> QueueNumbers:
 
 
 def queue_lists(name: str, text: str) -> Mapping[str, tuple[str, ...]]:
-    """{"topic": [0, 1, "broker-b/0"]}"""
+    """Topic → names of queues, from JSON like {"topic": [0, 1, "broker-b/0"]}."""
     table = _json_object(name, text, '{"topic": [0, 1]}')
     found: dict[str, tuple[str, ...]] = {}
     for topic, queues in table.items():
         if not isinstance(queues, list) or not queues:
-            raise OptionError(f"{name}: {topic} wants a list of queues, as in [0, 1]")
+            raise OptionError(f"{name}: {topic} needs a list of queues, as in [0, 1]")
         found[topic] = tuple(queue_name(name, str(queue)) for queue in queues)
         if len(set(found[topic])) != len(queues):
             raise OptionError(f"{name}: {topic} names a queue twice")
@@ -124,7 +124,7 @@ def queue_lists(name: str, text: str) -> Mapping[str, tuple[str, ...]]:
 
 
 def queue_name(name: str, text: str) -> str:
-    """ "0" or "broker/0" as it is; the number has no leading zeros or sign."""
+    """The name of a queue, unchanged, if it is like "0" or "broker/0" without sign or zeros."""
     broker, slash, queue_id = text.rpartition("/")
     digits = queue_id.isascii() and queue_id.isdigit() and str(int(queue_id)) == queue_id
     if not digits or (slash and not broker):

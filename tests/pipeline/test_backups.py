@@ -159,7 +159,7 @@ def test_jobs_take_urls(s3: str, node: Path, backup: Path, tmp_path: Path) -> No
     assert read_archive(tmp_path / "archive0").equals(read_archive(tmp_path / "archive1"))
     done = run(command, ["audit", copy, str(node)], catch_exceptions=False)
     assert done.output.startswith("entries 0 to 23")
-    assert "all alike" in done.output
+    assert "all equal" in done.output
     for place, target in ((copy, "far"), (str(node), "near")):
         run(command, ["rebuild", place, str(tmp_path / target)], catch_exceptions=False)
     assert compare(tmp_path / "far", tmp_path / "near") == []

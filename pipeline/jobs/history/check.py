@@ -1,11 +1,11 @@
-"""The job: a history in Parquet, judged queue by queue.
+"""The job that judges a history in Parquet, one task per queue.
 
-    each queue    ─► what it proves, what it lacks ─► what was taken back    (after blackouts only)
-    each queue    ─► rules over arrays ─► names and counts ─► verdict
+    each queue    ─► its kept and missing appends ─► appends that were taken back  (blackouts only)
+    each queue    ─► rules over arrays ─► names and counts of anomalies ─► verdict
 
-Queues can be judged apart (locality), so each is one task; only what power failures took back is
-seen across them (levels.py). The words and the counts are those of `chaos.checkers`: lost, doubled,
-and everything else.
+The rules look at one queue at a time, so queues are judged in parallel. One question needs all
+queues together: which appends a blackout (power cut of a majority) was allowed to take back
+(levels.py). Verdicts and anomalies have the names of `chaos.checkers`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ REORDERED = (
 
 
 class Queue(Protocol):
-    """One queue's tables, read where its task runs: `files.QueueFiles`."""
+    """One queue, such as `files.QueueFiles`; the task that judges it reads its tables."""
 
     @property
     def log(self) -> str:
@@ -55,7 +55,7 @@ class Queue(Protocol):
         ...
 
     def operations(self, schema: pa.Schema = SCHEMA) -> pa.Table:
-        """The columns of `schema`, a part of SCHEMA; one row per operation."""
+        """One row per operation, with the columns of `schema`, which are some of SCHEMA."""
         ...
 
     def logs(self) -> dict[str, pa.Table]:
@@ -65,7 +65,7 @@ class Queue(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class QueueTask:
-    """One queue to judge; `taken`: rows of appends that were taken back."""
+    """One queue to judge; `taken`: row numbers of its appends that were taken back, if any."""
 
     queue: Queue
     begins: int
@@ -75,8 +75,9 @@ class QueueTask:
 
 @dataclass(frozen=True, slots=True)
 class QueueVerdict:
-    """Names of anomalies with their counts. Appends that were taken back are included in
-    `acked`.
+    """The verdict on one queue; `names`: name of an anomaly → how many there are.
+
+    `acked` includes the appends that were taken back.
     """
 
     log: str
@@ -119,7 +120,7 @@ class HistoryVerdict:
 
 
 def judge_queue(queue: QueueColumns, *, everything_read: bool = False) -> Counter[str]:
-    """Every rule over one queue."""
+    """Apply every rule to one queue; returns name of an anomaly → count."""
     logs = [queue.logs[name] for name in sorted(queue.logs)]
     found = rules.judge_sessions(queue) + rules.inconsistent_offsets(queue)
     if logs:
@@ -158,7 +159,7 @@ def judge_queues(
     everything_read: bool = False,
     workers: Workers | None = None,
 ) -> HistoryVerdict:
-    """Twin of `chaos.checkers.queues.judge_queues`: `queues` are all that there are."""
+    """As `chaos.checkers.queues.judge_queues`, over tables; `queues`: all queues of the history."""
     workers = workers or Here()
     taken = _taken_back(queues, circumstances.blackouts, workers)
     tasks = [
@@ -177,7 +178,7 @@ def judge_queues(
 
 
 def check_queue(task: QueueTask) -> QueueVerdict:
-    """In a task."""
+    """Judge one queue; runs in a worker."""
     queue = queue_columns(task.queue.operations(), task.queue.logs())
     taken = 0 if task.taken is None else len(task.taken)
     if task.taken is not None:
@@ -191,8 +192,11 @@ def check_queue(task: QueueTask) -> QueueVerdict:
 def _taken_back(
     queues: Sequence[Queue], blackouts: Sequence[Blackout], workers: Workers
 ) -> dict[str, Ints]:
-    """Returns queue → rows of appends that were taken back. Without a blackout it reads no queue,
-    without appends in memory no log."""
+    """Queue → row numbers of appends that were taken back.
+
+    Reads no queue if there was no blackout, and no log of a queue in which all appends were
+    acknowledged on disk.
+    """
     if not blackouts:
         return {}
     said = list(workers.map(partial(_early, blackouts), queues))
@@ -206,10 +210,10 @@ def _taken_back(
 
 
 def _early(blackouts: Sequence[Blackout], queue: Queue) -> Early:
-    """In a task."""
+    """`find_early` of one queue; runs in a worker."""
     return find_early(queue.operations(EARLY_SCHEMA), queue.logs, blackouts)
 
 
 def _held(values: Sequence[str], queue: Queue) -> set[str]:
-    """In a task."""
+    """`find_held` of one queue; runs in a worker."""
     return find_held(values, queue.logs().values())

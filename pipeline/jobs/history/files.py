@@ -4,7 +4,7 @@
     <root>/replica=⟨name⟩/log=⟨queue⟩/000000.parquet …     tables of LOG_SCHEMA, by rising offsets
     <root>/circumstances.json                              circumstances.py; may be absent
 
-Names are percent-encoded. Files of versions before levels and positions lack those columns: their
+Names are percent-encoded. Files of earlier releases lack the columns `level` and `position`: their
 acknowledgements count as on disk, and their positions as unknown.
 """
 
@@ -32,7 +32,7 @@ class QueueFiles:
     replicas: Mapping[str, tuple[Path, ...]]
 
     def operations(self, schema: pa.Schema = SCHEMA) -> pa.Table:
-        """The columns of `schema`, a part of SCHEMA."""
+        """One row per operation, with the columns of `schema`, which are some of SCHEMA."""
         return _table(self.history, schema)
 
     def logs(self) -> dict[str, pa.Table]:
@@ -41,7 +41,7 @@ class QueueFiles:
 
 
 def queues_under(root: Path) -> list[QueueFiles]:
-    """Every queue of the history or of a replica, by name."""
+    """All queues that the history or a replica has, ordered by name."""
     histories = _by_log(root / "history")
     replicas = {
         unquote(folder.name.removeprefix("replica=")): _by_log(folder)
@@ -117,9 +117,9 @@ def _part(path: Path, schema: pa.Schema) -> pa.Table:
 
 
 def _filled(file: pq.ParquetFile) -> set[str]:
-    """The ADDED_COLUMNS that are not null in every row, by the file's footer.
+    """The ADDED_COLUMNS that have a value in some row, as the file's footer tells.
 
-    Most histories have none: to decode a million nulls would take a fiftieth of the whole time.
+    Most files have no such column, and decoding a million nulls takes a fiftieth of a whole run.
     """
     found = set()
     for number in range(file.num_row_groups):

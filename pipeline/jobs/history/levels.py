@@ -1,12 +1,13 @@
-"""Appends that a power failure may take back, by columns: twin of
-`chaos.checkers.levels.take_back`.
+"""Finds appends that a power failure was allowed to take back: `chaos.checkers.levels.take_back`
+over columns.
 
-    queue ─► Early: what its appends prove of each blackout; those in memory that its logs lack ─┐
-    queue ─► which of all those its logs hold ───────────────────────────────────────────────────┤
+    queue ─► Early: proofs of its kept appends per blackout; appends in memory that are missing ─┐
+    queue ─► which of all missing appends its logs hold ─────────────────────────────────────────┤
                                                                  rows of each queue ◄── take_back
 
-All queues are one log, so what one of them kept proves what another had synced. That is two numbers
-a blackout for each queue, and the appends that are gone: memory goes with those, not with the rest.
+An append *in memory* was acknowledged before a sync. All queues share one log, so a kept append of
+one queue proves that earlier appends of all queues had been synced. Each queue adds two numbers per
+blackout and its missing appends, so the memory needed grows only with the missing appends.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from pipeline.jobs.history.columns import (
     ints,
 )
 
-#: What `find_early` looks at: no processes, nothing polled, which are most of the bytes.
+#: The columns that `find_early` reads; without polled values and processes, most of the bytes.
 EARLY_SCHEMA = pa.schema(
     [
         SCHEMA.field(name)
@@ -43,8 +44,11 @@ EARLY_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Early:
-    """One queue. Per blackout, of its kept appends that were acknowledged before it: when the last
-    one began, the highest offset. Then its appends in memory that its logs lack, one row each.
+    """Facts of one queue's appends.
+
+    `known_since`, `ends`: for each blackout, the latest invocation and the highest offset of kept
+    appends that were acknowledged before it. The other fields are columns of the appends in memory
+    that the queue's logs lack; `row` is the row in the history.
     """
 
     known_since: Floats
@@ -59,8 +63,9 @@ class Early:
 def find_early(
     history: pa.Table, logs: Callable[[], Mapping[str, pa.Table]], blackouts: Sequence[Blackout]
 ) -> Early:
-    """From a table of EARLY_SCHEMA, and one of LOG_SCHEMA per replica, which are read only for a
-    queue that has appends in memory.
+    """The facts from a queue's table of EARLY_SCHEMA and its logs, one of LOG_SCHEMA per replica.
+
+    It calls `logs` only for a queue that has appends in memory.
     """
     ok = _equal(history, "outcome", Outcome.OK.value)
     kept = ok & _equal(history, "kind", Kind.APPEND.value)
@@ -77,7 +82,7 @@ def find_early(
 
 
 def find_held(values: Sequence[str], logs: Iterable[pa.Table]) -> set[str]:
-    """Which of `values` one queue's logs hold: misplaced there, a value is not gone."""
+    """Which of `values` the logs of one queue hold; such a value is misplaced, but not gone."""
     wanted, found = pa.array(values, pa.string()), set()
     for log in logs:
         column = log.column("value")
@@ -88,10 +93,9 @@ def find_held(values: Sequence[str], logs: Iterable[pa.Table]) -> set[str]:
 def take_back(
     queues: Mapping[str, Early], held: Collection[str], blackouts: Sequence[Blackout]
 ) -> dict[str, Ints]:
-    """Returns queue → rows of appends that were rightly taken back; queues without any are left
-    out.
+    """Queue → rows of appends that a blackout was allowed to take back; only queues with some.
 
-    `held`: what `find_held` found in any queue.
+    `held`: all values that `find_held` found, in any queue.
     """
     stays = {
         log: np.array([value in held for value in one.value], dtype=bool)
@@ -135,8 +139,10 @@ def _held(value: Any, logs: Iterable[pa.Table]) -> Mask:
 def _proved(
     invoked: Floats, completed: Floats, offset: Ints, blackouts: Sequence[Blackout]
 ) -> tuple[Floats, Ints]:
-    """Returns (latest invocation, highest offset) of the kept appends that were acknowledged before
-    each blackout: earlier appends had been synced."""
+    """(latest invocation, highest offset) of kept appends acknowledged before each blackout.
+
+    Appends before those had been synced by then.
+    """
     known_since = np.full(len(blackouts), -np.inf)
     ends = np.full(len(blackouts), -1, dtype=np.int64)
     for number, cut in enumerate(blackouts):

@@ -1,4 +1,4 @@
-"""Audits name the first entry that is not alike, whatever was done to it."""
+"""Audits name the first entry that differs, whatever was done to it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_changed_byte_is_named(
     assert told["n0"].checksum != told["n1"].checksum
     assert told["n0"].size == told["n1"].size
     assert told["n0"].position == where[wrong] - 48
-    assert f"entry {wrong} is not alike" in str(found.differences[0])
+    assert f"entry {wrong} differs" in str(found.differences[0])
 
 
 def test_a_changed_term_is_named(replicas: dict[str, Path]) -> None:

@@ -80,7 +80,7 @@ def test_a_bad_option_is_a_usage_error(tmp_path: Path) -> None:
 
 
 def test_audit(tmp_path: Path) -> None:
-    assert "all alike" in run("audit", *THREE)
+    assert "all equal" in run("audit", *THREE)
     shutil.copytree(DLEDGER, tmp_path / "n1")
     log = min((tmp_path / "n1").glob("dledger-*/data/0*"))
     data = bytearray(log.read_bytes())

@@ -136,7 +136,7 @@ BAD: list[tuple[dict[str, str], str]] = [
     ({"startingOffsets": "soon"}, "earliest, latest or JSON"),
     ({"startingOffsets": "{"}, "no JSON"),
     ({"startingOffsets": "{}"}, "write it like"),
-    ({"startingOffsets": '{"t": 5}'}, "wants its queues"),
+    ({"startingOffsets": '{"t": 5}'}, "needs its queues"),
     ({"startingOffsets": '{"t": {"0": -3}}'}, "-2 for earliest"),
     ({"startingOffsets": '{"t": {"0": true}}'}, "whole number"),
     ({"startingOffsets": '{"t": {"00": 1}}'}, "'00' is no queue"),

@@ -211,7 +211,7 @@ def test_commands(tmp_path: Path) -> None:
     assert call("convert", "-", tmp_path / "q", typed=lines)[0] == 0
     (run / "faults.jsonl").unlink()
     code, text = call("convert", run, tmp_path / "r")
-    assert (code, "is no folder of a finished run" in text) == (2, True)
+    assert (code, "is not the folder of a finished run" in text) == (2, True)
     assert not (tmp_path / "r").exists()
 
 
