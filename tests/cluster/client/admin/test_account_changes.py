@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cluster.client.admin import accounts
+from cluster.client.admin import account_admin
 from cluster.errors import NotFound, SendTimeout
 
 
@@ -33,27 +33,27 @@ class Names:
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> Names:
     found = Names(a=set(), b={"writer", "reader"}, c={"writer"})
-    monkeypatch.setattr(accounts, "ask_leader", found.ask)
+    monkeypatch.setattr(account_admin, "ask_leader", found.ask)
     return found
 
 
 async def test_a_deletion_is_finished_where_a_name_has_the_account_no_more(names: Names) -> None:
     """As after a deletion that failed behind the first name."""
-    assert await accounts.change_accounts(names.instance, delete=["writer"]) == ["b", "c"]
+    assert await account_admin.change_accounts(names.instance, delete=["writer"]) == ["b", "c"]
     assert names.had == {"a": set(), "b": {"reader"}, "c": set()}
     with pytest.raises(NotFound):
-        await accounts.change_accounts(names.instance, delete=["writer"])
+        await account_admin.change_accounts(names.instance, delete=["writer"])
 
 
 async def test_an_account_is_disabled_on_each_name_that_has_it(names: Names) -> None:
     row = {"accessKey": "writer", "status": "disable"}
-    assert await accounts.change_accounts(names.instance, alter=[row]) == ["b", "c"]
+    assert await account_admin.change_accounts(names.instance, alter=[row]) == ["b", "c"]
 
 
 async def test_one_of_several_that_is_missing_ends_the_change(names: Names) -> None:
     """A name does all of it or nothing, so it may not be passed over: others of it are there."""
     with pytest.raises(NotFound):
-        await accounts.change_accounts(names.instance, delete=["writer", "reader"])
+        await account_admin.change_accounts(names.instance, delete=["writer", "reader"])
     assert names.had["c"] == {"writer"}
 
 
@@ -61,8 +61,8 @@ async def test_the_names_that_did_are_known_when_a_later_one_fails(names: Names)
     names.had["a"] = {"writer", "reader"}
     done: list[str] = []
     with pytest.raises(NotFound) as ended:
-        await accounts.change_accounts(names.instance, delete=["writer", "reader"], done=done)
+        await account_admin.change_accounts(names.instance, delete=["writer", "reader"], done=done)
     assert done == ["a", "b"]
-    assert accounts.may_be_changed(ended.value, done)
-    assert not accounts.may_be_changed(ended.value, [])
-    assert accounts.may_be_changed(SendTimeout("no answer; look"), [])
+    assert account_admin.may_be_changed(ended.value, done)
+    assert not account_admin.may_be_changed(ended.value, [])
+    assert account_admin.may_be_changed(SendTimeout("no answer; look"), [])
