@@ -208,7 +208,7 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
     def _encode(self, command: C) -> bytes:
         try:
             data = self.machine.encode(command)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise LogUsageError(
                 f"a command has no bytes ({error}); send what JSON has, or override encode"
             ) from error

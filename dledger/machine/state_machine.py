@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -35,6 +36,13 @@ with contextlib.suppress(ImportError):  # without it the same bytes, in more tim
     from orjson import dumps as _dumps
 #: Types that both write alike. No float: orjson writes 1e16 for 1e+16, and null for NaN.
 _is_alike = {str, int, bool, type(None)}.issuperset
+
+#: Lists and objects of a command that may be in each other. Whether a deeper one can be read is up
+#: to the release of Python and the calls around: it would stop every node, after each restart.
+NESTED_MAX = 100
+_TEXTS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
+_ALIKE = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 #: A state as bytes: all of them, parts of some KiB to MiB that follow each other, or a file.
 State = Buffer | Iterable[Buffer] | Path
@@ -75,6 +83,19 @@ def json_bytes(found: object) -> bytes:
             except TypeError:  # a number of more than 64 bits, or half of a surrogate pair
                 return _encode_json(found).encode()
     return _encode_json(found).encode()
+
+
+def _flat(text: bytes) -> bytes:
+    """The text itself, unless it is nested too deeply. Raises ValueError."""
+    if text.find(b"[", 1) < 0 and text.find(b"{", 1) < 0:  # finding is quicker than counting
+        return text
+    if text.count(b"[") + text.count(b"{") > NESTED_MAX:
+        brackets = _TEXTS.sub(b"", text).translate(_ALIKE, _NO_BRACKETS)
+        for _ in range(NESTED_MAX):
+            brackets = brackets.replace(b"[]", b"")
+        if brackets:
+            raise ValueError(f"more than {NESTED_MAX} lists and objects are in each other")
+    return text
 
 
 @value
@@ -185,8 +206,11 @@ class ReplicatedStateMachine(ABC, Generic[C, R]):
         return None
 
     def encode(self, command: C) -> bytes:
-        """A command as the log's bytes. Raises TypeError or ValueError where it cannot be."""
-        return json_bytes(command)
+        """A command as the log's bytes. Raises TypeError or ValueError where it cannot be.
+
+        As JSON it has at most `NESTED_MAX` lists and objects in each other.
+        """
+        return _flat(json_bytes(command))
 
     def decode(self, data: bytes) -> C:
         """The command that `encode` wrote, by its bytes alone: many are decoded before the first of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +27,7 @@ from dledger import (
     StateMachineDiverged,
     StateMachineFailed,
 )
+from dledger.machine.state_machine import NESTED_MAX
 from tests.waiting import eventually, limit, within
 
 from .group import MachineGroup
@@ -197,6 +199,32 @@ async def test_a_command_over_the_limit_or_without_bytes(make_group: MakeGroup) 
         with pytest.raises(LogUsageError, match="no bytes"):
             node.propose({1, 2})
         assert await node.propose("x" * 100_000) == 100_000
+
+
+def nested(depth: int) -> object:
+    found: object = '"[{' * 200
+    for at in range(depth):
+        found = {"[": found} if at % 2 else [found, 0]
+    return found
+
+
+async def test_a_command_that_is_nested_too_deeply_stops_no_node(make_group: MakeGroup) -> None:
+    """Whether one of 900 lists in each other can be read is up to the calls around `decode`."""
+
+    class Kept(ReplicatedStateMachine[object, object]):
+        def apply(self, entry: Entry[object]) -> object:
+            return copy.deepcopy(entry.command)
+
+    group: MachineGroup[object, object] = make_group(Kept)
+    await group.start()
+    for node in group.nodes.values():
+        for depth in (NESTED_MAX + 1, 400, *range(900, 1000), 100_000):
+            with pytest.raises(LogUsageError, match=r"lists and objects|recursion"):
+                node.propose(nested(depth))
+        assert await node.propose(nested(NESTED_MAX)) == nested(NESTED_MAX)
+        wide = [nested(3) for _ in range(NESTED_MAX)]
+        assert await node.propose(wide) == wide
+        assert node.failure is None
 
 
 async def test_a_machine_that_raises_stops_its_node_at_the_entry(make_group: MakeGroup) -> None:
