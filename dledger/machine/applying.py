@@ -3,11 +3,11 @@
     a turn's entries ─► a piece ─► the machine ─► a piece ─► … ─► time is over ─► the next turn
     too many wait    ─► `refusal`: as leader, the node takes no command until fewer do
 
-Pieces grow while the machine is quick and shrink to one entry when it is slow, since a machine
-cannot be stopped inside one. For the same reason no more commands share an entry than the machine
-applies in half a turn: the leader goes by its own machine's speed, and begins with one. The first
-piece of a turn is applied in any case. The bound of what waits is soft: commands that are in the
-log when it is passed are committed and applied, too.
+Pieces, counted in commands, grow while the machine is quick and shrink to one entry when it is
+slow, since a machine cannot be stopped inside one. For the same reason no more commands share an
+entry than the machine applies in half a turn: the leader goes by its own machine's speed, and
+begins with one. The first piece of a turn is applied in any case. The bound of what waits is soft:
+commands that are in the log when it is passed are committed and applied, too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dledger.core.types import Index
 from dledger.errors import MachineBehind
 from dledger.machine.applier import Applier
 from dledger.machine.changes import Changes
-from dledger.machine.entries import COMMANDS_MAX
+from dledger.machine.entries import COMMANDS_MAX, Piece
 from dledger.machine.saving import Saving
 from dledger.machine.settings import MachineSettings
 from dledger.runtime.complaints import Complaints
@@ -30,8 +30,9 @@ _log = logging.getLogger(__name__)
 
 #: Seconds of one turn, but for one piece that takes longer: half of a heartbeat's interval.
 TURN_SECONDS = 0.05
-#: Entries of the first piece of a node, and of the largest: each may have 64 commands.
-PIECE_FIRST, PIECE_MAX = 1, 512
+#: Commands of the first piece of a node, and of the largest; the entry that makes it so many may
+#: have some more.
+PIECE_FIRST, PIECE_MAX = 1, 4096
 #: So many times as many commands as before may share an entry after a quick piece.
 GROWTH = 4
 
@@ -80,10 +81,11 @@ class Applying:
             end = min(last, Index(at + self._piece - 1))
             if saving is not None:
                 end = saving.piece(at, end)
-            count = self._applier.count
-            self._applier.apply(self._log.store.bodies(at, end), leads=self._log.is_leader)
+            count, piece = self._applier.count, Piece(self._log.store.bodies(at, end), self._piece)
+            self._applier.apply(piece, leads=self._log.is_leader)
+            end = Index(self._applier.applied)
             before, now = now, self.time()
-            self._fit(end - at + 1, now - before)
+            self._fit(piece.count, now - before)
             self._fit_commands(self._applier.count - count, now - before)
             at = Index(end + 1)
         if now - begun > self._settings.apply_seconds_max:
@@ -139,10 +141,10 @@ class Applying:
         return self._log.owned.time()
 
     def _fit(self, count: int, seconds: float) -> None:
-        """Choose the size of the next piece by the time of this one."""
+        """Choose the size of the next piece by the time of this one, of so many commands."""
         if seconds > TURN_SECONDS:
             self._piece = max(1, self._piece // 2)
-        elif count == self._piece and seconds < TURN_SECONDS / 4:
+        elif count >= self._piece and seconds < TURN_SECONDS / 4:
             self._piece = min(PIECE_MAX, 2 * self._piece)
 
     def _fit_commands(self, count: int, seconds: float) -> None:

@@ -151,6 +151,42 @@ def commands_of(body: Buffer) -> list[bytes]:
 Row = tuple[int, int, Buffer]
 """An entry of the log: index, term, body."""
 
+
+class Piece:
+    """Entries up to the one that makes their commands `count_max`, in one pass.
+
+    Attributes:
+        count: commands of those that were passed; an entry of another kind counts for one.
+    """
+
+    def __init__(self, rows: Iterable[Row], count_max: int) -> None:
+        self._rows, self._count_max = rows, count_max
+        self.count = 0
+
+    def __iter__(self) -> Iterator[Row]:
+        count, count_max = 0, self._count_max
+        for row in self._rows:
+            body = row[2]
+            count += 1
+            if len(body) > HEAD_SIZE and body[_KIND_AT] == _SHARED:
+                count += _count_of(body) - 1
+            yield row
+            if count >= count_max:
+                break
+        self.count = count
+
+
+def _count_of(body: Buffer) -> int:
+    """Commands of an entry that seems to have several, 1 for bytes of another one."""
+    if len(body) < HEAD_SIZE + _COUNT.size or body[: len(_MAGIC)] != _MAGIC:
+        return 1
+    (count,) = _COUNT.unpack_from(body, HEAD_SIZE)
+    return int(count)
+
+
+#: Where the kind of an entry stands, and that of one of several commands.
+_KIND_AT, _SHARED = 5, int(Kind.COMMANDS)
+
 Opened = tuple[int, int, Buffer, int, int, int, int, int]
 """index, term and body of an entry; kind, time_ms, session, sequence and lowest of its head."""
 
