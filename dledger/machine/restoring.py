@@ -53,21 +53,29 @@ class Restoring:
     def give(self, start: LogStart, state: StateFile) -> Restored:
         """Have the machine restore and keep a state up to `start`; in a thread, `adopt` follows.
 
-        Raises StateMachineFailed, OSError.
+        A state that a function is to put in place is kept behind that. Raises StateMachineFailed,
+        OSError.
         """
         given = give(self._applier.machine, state, start.index)
         error: Exception | None = None
-        try:
-            self._keeping.keep_given(start, given.head.pack())
-        except Exception as raised:  # by the user's code; the log has all that led to it
-            error = raised
+        if given.finish is None:
+            try:
+                self._keeping.keep_given(start, given.head.pack())
+            except Exception as raised:  # by the user's code; the log has all that led to it
+                error = raised
         return Restored(given, error)
 
     def adopt(self, restored: Restored) -> None:
         """Go on behind the state. Raises StateMachineFailed."""
         self._applier.adopt(restored.given)
-        if restored.not_kept is not None:
-            self._not_kept(restored.not_kept)
+        error = restored.not_kept
+        if restored.given.finish is not None:
+            try:
+                self._keeping.keep()
+            except Exception as raised:  # as in `give`
+                error = raised
+        if error is not None:
+            self._not_kept(error)
 
     def take(self, start: LogStart, state: StateFile, taken: Callable[[], None]) -> None:
         """Begin to give the machine a leader's state; `taken()` when it has it.

@@ -196,8 +196,8 @@ class ReplicatedStateMachine(ABC, Generic[C, R]):
         Override it, and `kept`, for a machine with its state in files of its own: a restart then
         applies only the entries after the last call, and needs no snapshot. Between two calls
         `apply` and `restore` make no change durable. Called on the event loop before each
-        `snapshot`, every `state_seconds` and when the node is closed, and after `restore` in its
-        thread.
+        `snapshot`, every `state_seconds` and when the node is closed, and after `restore`: in its
+        thread, or on the loop behind the function that it returned.
         """
         raise NotImplementedError
 

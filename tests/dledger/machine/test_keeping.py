@@ -75,6 +75,19 @@ class Table(Lines):
         self.db.executemany("insert into lines values (?)", json.loads(state))
 
 
+class Aside(Table):
+    """Puts a state in place on the event loop."""
+
+    def restore(self, state: bytes) -> Callable[[], None]:  # type: ignore[override]  # of Table
+        rows = json.loads(state)
+
+        def take() -> None:
+            self.db.execute("delete from lines")
+            self.db.executemany("insert into lines values (?)", rows)
+
+        return take
+
+
 class World:
     """A group whose machines have their files beside the folders of its nodes."""
 
@@ -179,6 +192,32 @@ async def test_files_older_than_the_log_are_given_a_state(world: World) -> None:
     await world.group.stop("n0")
     assert await world.write(last := await world.start(), 1) == total + 2
     assert (table(last).restored, table(last).applied) == (0, 1)
+
+
+@pytest.mark.parametrize("kind", [Table, Aside])
+async def test_a_state_is_in_the_files_with_its_progress(world: World, kind: type[Table]) -> None:
+    """Nothing comes behind the state, and the process is killed: it goes on with all of it."""
+    world.kind = kind
+    world.group.settings = replace(LATER, margin_files=0)
+    world.group.configs["n0"] = replace(
+        world.group.configs["n0"], data_file_size=FILE, entry_size_max=FILE // 4
+    )
+    node = await world.start()
+    await fill_until(node, lambda: node.log.store.first_index > 1, "a shorter log")
+    total = table(node).lines
+    await world.group.stop("n0")
+    table(node).db.close()
+    for path in world.folder.glob("n0.db*"):
+        path.unlink()
+    await world.start()
+    killed = world.folder / "killed"
+    killed.mkdir()
+    for path in world.folder.glob("n0.db*"):
+        shutil.copy(path, killed)
+    await world.group.stop("n0")
+    world.folder = killed
+    again = await world.start()
+    assert await world.write(again, 1) == total + 1
 
 
 @pytest.mark.parametrize("at", [0, 10, 30, -1])
