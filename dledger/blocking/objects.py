@@ -52,7 +52,7 @@ class Leadership:
 
 
 class ReplicatedCounter(ReplicatedObject[int, int]):
-    """A number of any size, 0 at first."""
+    """A number of up to 4,300 digits, 0 at first."""
 
     _inner: _counter.ReplicatedCounter
 
@@ -66,7 +66,11 @@ class ReplicatedCounter(ReplicatedObject[int, int]):
         Lifetime.__init__(self, _counter.ReplicatedCounter(config, **options), thread)
 
     def add(self, amount: int = 1) -> int:
-        """Add, once; the sum right after it. Raises as `ReplicatedNode.propose`."""
+        """Add, once; the sum right after it.
+
+        Raises LogUsageError for what is no int, CommandRefused for a sum of more than 4,300
+        digits, and as `ReplicatedNode.propose`.
+        """
         return self._thread.run(self._inner.add(amount))
 
     def value(self, consistency: Consistency = Consistency.LINEARIZABLE) -> int:
@@ -265,7 +269,10 @@ class KeyValueStore(ReplicatedObject[list[Any], Any]):
         return self._thread.run(self._inner.transact(then, when=when, otherwise=otherwise))
 
     def compact(self, revision: int) -> None:
-        """Forget changes up to this revision. Raises CommandRefused for a future revision."""
+        """Forget changes up to this revision.
+
+        Raises CommandRefused for a future revision, LogUsageError for what is no int.
+        """
         return self._thread.run(self._inner.compact(revision))
 
     def get(self, key: str, consistency: Consistency = Consistency.LINEARIZABLE) -> Item | None:

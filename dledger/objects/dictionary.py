@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar, cast
 
 from dledger.config import RaftConfig
-from dledger.errors import LogUsageError
 from dledger.machine.node import Consistency
 from dledger.machine.state_machine import Entry, ReplicatedStateMachine
-from dledger.objects.replicated_object import ReplicatedObject, as_json, of_json
+from dledger.objects.replicated_object import ReplicatedObject, as_json, of_json, text
 from dledger.objects.state_sum import checksum_of, hash_of_pair, part_of
 
 V = TypeVar("V")
@@ -130,6 +129,4 @@ def _sum_of(items: Iterable[tuple[str, Any]]) -> int:
 
 
 def _key(key: str) -> str:
-    if not isinstance(key, str):
-        raise LogUsageError(f"a key is text, and {key!r} is none; make it a str")
-    return key
+    return text("a key", key)

@@ -20,7 +20,7 @@ from dledger.config import RaftConfig
 from dledger.errors import CommandRefused, DledgerError, LogUsageError
 from dledger.machine.node import Consistency
 from dledger.objects.kv_machine import Change, Item, KeyValueMachine, text_of
-from dledger.objects.replicated_object import ReplicatedObject
+from dledger.objects.replicated_object import ReplicatedObject, lease_ms, text, whole
 
 #: A node that does not lead, or could not end a lease that is due, tries again after this time.
 LOOK_SECONDS = 0.5
@@ -148,8 +148,11 @@ class KeyValueStore(ReplicatedObject[list[Any], Any]):
         return Transacted(succeeded, revision, list(map(_result, done, results)))
 
     async def compact(self, revision: int) -> None:
-        """Forget changes up to this revision. Raises CommandRefused for a future revision."""
-        await self.node.propose(["compact", revision])
+        """Forget changes up to this revision.
+
+        Raises CommandRefused for a future revision, LogUsageError for what is no int.
+        """
+        await self.node.propose(["compact", whole("a revision", revision)])
 
     # -- reads -------------------------------------------------------------------------------------
 
@@ -226,9 +229,7 @@ class KeyValueStore(ReplicatedObject[list[Any], Any]):
 
     async def grant(self, seconds: float) -> Lease:
         """A lease for so many seconds. Raises LogUsageError, and as `ReplicatedNode.propose`."""
-        if seconds <= 0:
-            raise LogUsageError(f"a lease of {seconds} seconds is none; give one above 0")
-        return Lease(await self.node.propose(["grant", round(seconds * 1000)]), seconds)
+        return Lease(await self.node.propose(["grant", lease_ms(seconds)]), seconds)
 
     async def renew(self, lease: Lease) -> bool:
         """Make the lease last its seconds from now; False: it has ended. Raises as `grant`."""
@@ -256,7 +257,7 @@ class KeyValueStore(ReplicatedObject[list[Any], Any]):
 
     async def _with(self, lease: Lease, verb: str) -> bool:
         try:
-            await self.node.propose([verb, lease.number])
+            await self.node.propose([verb, whole("a lease", lease.number)])
         except CommandRefused:
             return False
         return True
@@ -298,9 +299,7 @@ def end_of_prefix(prefix: str) -> str:
 
 
 def _span(key: str, prefix: bool) -> tuple[str, str]:
-    if not isinstance(key, str):
-        raise LogUsageError(f"a key is text, and {key!r} is none; make it a str")
-    return key, end_of_prefix(key) if prefix else key + "\0"
+    return text("a key", key), end_of_prefix(key) if prefix else key + "\0"
 
 
 def _compared(compare: Compare) -> list[Any]:
@@ -321,7 +320,7 @@ def _done(one: Put | Delete | Get) -> list[Any]:
             "put",
             _span(one.key, False)[0],
             _text(one.value),
-            one.lease.number if one.lease else 0,
+            whole("a lease", one.lease.number) if one.lease else 0,
         ]
     if isinstance(one, Delete):
         return ["delete", *_span(one.key, one.prefix)]

@@ -17,9 +17,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from dledger.config import RaftConfig
-from dledger.errors import LogUsageError
 from dledger.machine.state_machine import Entry, ReplicatedStateMachine
-from dledger.objects.replicated_object import ReplicatedObject, as_json, of_json
+from dledger.objects.replicated_object import ReplicatedObject, as_json, lease_ms, of_json, text
 from dledger.objects.state_sum import checksum_of, hash_of, part_of
 
 #: Between two looks of a waiter whose wake-up was missed.
@@ -176,13 +175,10 @@ class ReplicatedLock(ReplicatedObject[list[Any], list[Any]]):
         self, verb: str, name: str, owner: str, lease: float
     ) -> tuple[Grant | None, float]:
         """The grant, or None and the seconds that the lock is held for by another."""
-        if lease <= 0:
-            raise LogUsageError(f"a lease of {lease} seconds is none; give one above 0")
+        command = [verb, text("a name", name), text("an owner", owner), lease_ms(lease)]
         loop = asyncio.get_running_loop()
         asked_at = loop.time()
-        granted, by, token, until_ms, now_ms = await self.node.propose(
-            [verb, name, owner, round(lease * 1000)]
-        )
+        granted, by, token, until_ms, now_ms = await self.node.propose(command)
         if granted:
             # The leader's stamp is later than our question, so the lease ends no sooner than this.
             return Grant(name, by, token, asked_at + lease), 0.0

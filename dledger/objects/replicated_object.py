@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from commitlog.files.system import OS_FILES, FileSystem
 from dledger.config import RaftConfig
+from dledger.errors import LogUsageError
 from dledger.machine.node import ReplicatedNode
 from dledger.machine.settings import MachineSettings
 from dledger.machine.state_machine import ReplicatedStateMachine
@@ -55,6 +56,37 @@ class ReplicatedObject(Lifetime, Generic[C, R]):
     async def close(self) -> None:
         """As `ReplicatedNode.close`."""
         await self.node.close()
+
+
+#: Seconds of the longest lease, some 30,000 years.
+LEASE_SECONDS_MAX = 1e12
+
+
+def text(what: str, value: str) -> str:
+    """The value, if it is text. Raises LogUsageError.
+
+    What no node can apply stops them all, so callers are told before it is proposed.
+    """
+    if not isinstance(value, str):
+        raise LogUsageError(f"{what} is text, and {value!r} is none; make it a str")
+    return value
+
+
+def whole(what: str, value: int) -> int:
+    """The value, if it is a whole number. Raises LogUsageError, as `text` does."""
+    if not isinstance(value, int):
+        raise LogUsageError(f"{what} is a whole number, and {value!r} is none; make it an int")
+    return value
+
+
+def lease_ms(seconds: float) -> int:
+    """Milliseconds of a lease. Raises LogUsageError, as `text` does."""
+    if not isinstance(seconds, int | float) or not 0 < seconds <= LEASE_SECONDS_MAX:
+        raise LogUsageError(
+            f"a lease of {seconds!r:.50} seconds is none; give one above 0, up to "
+            f"{LEASE_SECONDS_MAX:.0e}"
+        )
+    return round(seconds * 1000)
 
 
 def as_json(state: object) -> bytes:
