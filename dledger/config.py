@@ -191,8 +191,8 @@ class RaftConfig:
                 "peers names every node, this one included"
             )
         for name in self.peers:
-            if not 0 < len(name.encode()) <= 255 or "-" in name:
-                raise ValueError(f"the node name {name!r} must have 1 to 255 bytes and no '-'")
+            if wrong := node_name_error(name):
+                raise ValueError(wrong)
         for name in self.dial:
             if name not in self.peers:
                 raise ValueError(f"dial names {name}, which is not in peers")
@@ -280,6 +280,13 @@ class RaftConfig:
                 f"election_timeout_max_ms {self.election_timeout_max_ms}, "
                 "or connections die sooner than leaders"
             )
+
+
+def node_name_error(name: str) -> str:
+    """A sentence for a name that no node can have; "" for any other."""
+    if not 0 < len(name.encode()) <= 255 or "-" in name:
+        return f"the node name {name!r} must have 1 to 255 bytes and no '-'"
+    return ""
 
 
 def _is_ip(host: str) -> bool:

@@ -11,6 +11,7 @@ _LATER = "tests/cluster/commands/test_later_versions.py::"
 _NAMES = "tests/cluster/commands/test_folder_names.py::"
 _BACKUP = "tests/cluster/commands/test_embedded_backup.py::"
 _BUSY = "tests/cluster/commands/test_backup_of_busy_nodes.py::"
+_USES = "tests/cluster/commands/test_embedded_uses.py::"
 _DICT, _LOCK, _KV, _SUM, _OWN = (
     f"dledger.objects.{name}"
     for name in ("dictionary", "lock", "kv_machine", "state_sum", "replicated")
@@ -163,6 +164,46 @@ EMBEDDED = (
             "if False:",
         ),
         tests=(_BUSY + "test_a_node_that_says_so_in_time_is_copied_whole",),
+    ),
+    Mutant(
+        "groups-of-two-clusters-are-taken-for-replicas",
+        ("R6",),
+        one_patch(
+            "cluster.commands.embedded_backup",
+            "{log.identity.cluster_id for log in logs}) > 1:",
+            "{log.identity.cluster_id for log in logs}) > 2:",
+        ),
+        tests=(_USES + "test_two_clusters_with_groups_of_one_name_are_not_taken_for_replicas",),
+    ),
+    Mutant(
+        "a-member-is-restored-with-a-name-that-no-node-may-have",
+        ("R6",),
+        one_patch(
+            "cluster.commands.embedded_restore", "if wrong := node_name_error(name):", "if False:"
+        ),
+        tests=(_USES + "test_wrong_uses_write_nothing_and_say_what_to_do",),
+    ),
+    Mutant(
+        "a-restored-log-meets-another-one-in-its-folder",
+        ("R6",),
+        one_patch(
+            "cluster.commands.embedded_restore",
+            "if into.exists() and (not into.is_dir() or any(into.iterdir())):",
+            "if False:",
+        ),
+        tests=(_USES + "test_wrong_uses_write_nothing_and_say_what_to_do",),
+    ),
+    Mutant(
+        "files-of-a-machine-that-are-further-than-the-log-are-believed",
+        ("R15",),
+        one_patch(
+            "dledger.machine.keeping",
+            "            if index <= log.last.index:\n",
+            "            if index > log.last.index:\n"
+            "                return None\n"
+            "            if index <= log.last.index:\n",
+        ),
+        tests=(_USES + "test_a_machine_that_keeps_its_state_goes_on_beside_a_restored_log",),
     ),
     Mutant(
         "a-version-that-rotted-is-taken-for-a-later-release",

@@ -19,6 +19,7 @@ import click
 
 from cluster.backup.backing_up import Added
 from cluster.backup.node_log import NodeLog
+from cluster.commands.errors import USAGE, CommandError
 from cluster.commands.folders import nodes_in
 from commitlog.files.held_locks import is_locked
 from commitlog.inspect.command import LOCK_NAME
@@ -50,6 +51,13 @@ def copied(folders: Sequence[Path], copy: Copy) -> Iterator[tuple[Added, int]]:
     for folder in nodes_in(folders):
         log = NodeLog(folder)
         groups.setdefault(log.identity.group, []).append(log)
+    for group, logs in groups.items():
+        if len(clusters := {log.identity.cluster_id for log in logs}) > 1:
+            raise CommandError(
+                f"the folders hold group {group} of {len(clusters)} clusters "
+                f"({', '.join(sorted(clusters))}); give each a place of its own",
+                USAGE,
+            )
     for logs in groups.values():
         best = _furthest(logs)
         done = copy(best.name, best.log, best.committed)

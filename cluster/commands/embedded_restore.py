@@ -11,7 +11,7 @@ from cluster.backup.places import Place
 from cluster.backup.restoring import Until, restore
 from cluster.commands.backup import moment_text, now_ms
 from cluster.commands.errors import USAGE, CommandError
-from dledger.config import RaftConfig
+from dledger.config import RaftConfig, node_name_error
 from dledger.runtime import folder_names
 from dledger.runtime.opening import new_cluster_id
 
@@ -26,6 +26,9 @@ def check_new(
         raise CommandError("--node and --into make two kinds of folders; give one of them", USAGE)
     if len(found) > 1:
         raise CommandError("the backup has several groups; name one with --group", USAGE)
+    for name in members:
+        if wrong := node_name_error(name):
+            raise CommandError(f"{wrong}; give --member another one", USAGE)
     several = set(members) if len(set(members)) > 1 else ()
     for name in sorted(several):
         if not folder_names.is_possible(name) or not folder_names.is_free(name):
