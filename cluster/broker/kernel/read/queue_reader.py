@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import struct
+from bisect import bisect_right
 from collections.abc import Callable
+from itertools import accumulate
 from typing import NamedTuple
 
 from cluster.broker.kernel.apply.derived import DerivedStore
@@ -14,6 +17,10 @@ from cluster.protocol.headers import PullRequest
 from commitlog.errors import StoreError
 from commitlog.queues.queue_entry import ENTRY, ENTRY_SIZE, is_ext_address
 from commitlog.records.java import signed
+
+_PLACES = struct.Struct(">qi8x")  # of an entry, without its tags code
+
+assert _PLACES.size == ENTRY_SIZE
 
 
 class Found(NamedTuple):
@@ -56,27 +63,37 @@ class QueueReader:
             raw = queue.read_raw(offset, config.pull_scan_max)
             return self._matching(request, offset, raw, count_max, wanted_by)
         hashes = wanted_by.hashes
-        raw = queue.read_raw(offset, count_max if hashes is None else config.pull_scan_max)
+        if hashes is None:
+            return self._all_from(request, offset, queue.read_raw(offset, count_max))
+        raw = queue.read_raw(offset, config.pull_scan_max)
         wanted: list[tuple[int, int]] = []
         offsets: list[int] = []
         size = scanned = 0
         bytes_max = self._bytes_max(request)
         for position, entry_size, tags_code in ENTRY.iter_unpack(raw):
-            if hashes is not None and is_ext_address(tags_code):
+            if is_ext_address(tags_code):
                 tags_code = self._tags_of(request, tags_code, hashes)
-            if hashes is None or signed(tags_code) in hashes:
+            if signed(tags_code) in hashes:
                 if wanted and (size + entry_size > bytes_max or len(wanted) == count_max):
                     break
                 wanted.append((position, entry_size))
                 offsets.append(offset + scanned)
                 size += entry_size
             scanned += 1
-        assert len(raw) % ENTRY_SIZE == 0
         records = self._reader.records(wanted) if wanted else []
         self._count(request, records)
         if len(records) < len(wanted):  # damage behind the last one: the next pull meets it
             return Found(records, offsets[len(records)])
         return Found(records, offset + scanned)
+
+    def _all_from(self, request: PullRequest, offset: int, raw: bytes) -> Found:
+        """The messages that `raw` names, with any tags, up to the limit of bytes."""
+        wanted = list(_PLACES.iter_unpack(raw))
+        ends = list(accumulate([size for _, size in wanted]))
+        del wanted[max(bisect_right(ends, self._bytes_max(request)), 1) :]
+        records = self._reader.records(wanted) if wanted else []
+        self._count(request, records)
+        return Found(records, offset + len(records))  # fewer: the next pull meets the damage
 
     def _bytes_max(self, request: PullRequest) -> int:
         """The client's limit (maxMsgBytes), at most the broker's; without one, the broker's."""

@@ -72,13 +72,13 @@ class RecordReader:
         begin = end = read = 0
         data: bytes | memoryview = b""
         unpack = _SIZE_AND_PLACE.unpack_from
-        for number, (position, size) in enumerate(wanted):
+        for position, size in wanted:
             if not begin <= position < end:
                 piece = self.pieces.find(position)
                 if piece is None:
                     if read >= READ_SIZE_MAX:
                         break
-                    near = _size_near(wanted, number)
+                    near = _size_near(wanted, len(found))
                     if not near:
                         break
                     try:
@@ -88,9 +88,13 @@ class RecordReader:
                     read += piece.end - piece.begin
                 begin, end, data = piece.begin, piece.end, piece.data
             at = position - begin
-            if position + size > end or unpack(data, at) != (size, position):
+            stop = at + size
+            if begin + stop > end:
                 break
-            found.append(data[at : at + size])
+            own_size, own_position = unpack(data, at)
+            if own_size != size or own_position != position:
+                break
+            found.append(data[at:stop])
         return found
 
     def _of_size(self, position: int, size: int) -> bytes | memoryview:
