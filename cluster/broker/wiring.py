@@ -55,6 +55,8 @@ from commitlog.queues.bloom import new_bloom_filter
 from commitlog.records.hosts import pack_host
 from dledger.core.types import NodeId, Role
 from dledger.log.port import LogStore
+from dledger.runtime.loop import give_back_memory
+from dledger.runtime.owned import Owned
 
 MEMORY_RATIO = 0.4  # of the machine's memory: what counts as "in memory" (RocketMQ's default)
 
@@ -110,7 +112,7 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
         statistics, state, config.broker_name, now=now, leads=lambda: leadership.leads
     )
     derived.grown.append(counting.queue_grew)
-    reader, reads = RecordReader(log.store, lambda: derived.applied), CurrentReads(log, derived)
+    reader, reads = _reader(log.store, derived, owned), CurrentReads(log, derived)
     queues = QueueReader(live, derived, reader, filters=filters, count_read=counting.got)
     subscriptions = Subscriptions(state, registry, live)
 
@@ -349,6 +351,10 @@ def _access(environment: BrokerEnvironment, state: AppliedState, appender: Appen
         not_before=appender.not_before,
         peers_prove=config.cluster_secret is not None,
     )
+
+
+def _reader(store: LogStore, derived: DerivedStore, owned: Owned) -> RecordReader:
+    return RecordReader(store, lambda: derived.applied, owned.call_later, give_back_memory)
 
 
 def _filters(config: BrokerConfig) -> FilterBits | None:

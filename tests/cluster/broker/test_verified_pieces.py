@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +15,7 @@ from cluster.broker.kernel.read import verified_pieces
 from cluster.broker.kernel.read.reader import RecordReader
 from cluster.errors import NotFound
 from commitlog.errors import StoreDamaged
+from commitlog.files.system import OsFileSystem
 from commitlog.records.message import Message, encode_message
 from commitlog.records.message_layout import PHYSICAL_OFFSET_AT
 from dledger.core.types import Index, Term
@@ -28,6 +32,8 @@ class World:
     """A log of `count` messages of queues in turn, opened anew: nothing of it is in memory."""
 
     def __init__(self, count: int, body_size: int = 200) -> None:
+        self.later: list[tuple[float, Callable[[], None]]] = []
+        self.dropped: list[int] = []
         self.disk = CrashDisk()
         node = make(self.disk, identity=replace(IDENTITY, data_file_size=FILE_SIZE))
         records = [
@@ -42,7 +48,12 @@ class World:
         mark(node.log)
         self.log: LogStore = reopen(self.disk).log
         self.applied = Index(count - 1)
-        self.reader = RecordReader(self.log, lambda: self.applied)
+        self.reader = RecordReader(
+            self.log,
+            lambda: self.applied,
+            lambda *step: self.later.append(step),
+            lambda: self.dropped.append(self.reader.pieces.size),
+        )
 
     def place(self, index: int) -> tuple[int, int]:
         """Position and size of a message, as its queue names them."""
@@ -193,3 +204,54 @@ def test_few_messages_are_read_one_by_one_for_one_pull() -> None:
     far = [world.place(n) for n in range(0, 9000, 100)]
     found = world.reader.records(far)
     assert len(found) == reading.SINGLE_MAX
+
+
+def test_pieces_are_dropped_when_no_pull_looks_at_them() -> None:
+    """Only then: a consumer that comes back in time finds them, and one step watches all."""
+    world = World(2048)
+    assert not world.later, "without pieces there is nothing to watch"
+    wanted = of_queue(0, 2048)
+    expected = [world.record(n) for n in wanted]
+    given = [bytes(one) for one in world.reader.records([world.place(n) for n in wanted])]
+    ((seconds, look),) = world.later
+    assert seconds == verified_pieces.IDLE_SECONDS
+    kept = world.reader.pieces.size
+    assert kept > 0
+    look()
+    assert world.reader.pieces.size == kept, "they were used since"
+    held = world.reader.records([world.place(n) for n in wanted[:3]])
+    world.later.pop()[1]()
+    assert world.reader.pieces.size == kept, "and again"
+    assert not world.dropped
+    world.later.pop()[1]()
+    assert world.reader.pieces.size == 0
+    assert world.dropped == [0], "told once, when they are gone"
+    assert [bytes(one) for one in held] == expected[:3], "what was given stays whole"
+    world.later.clear()
+    assert given == expected[: len(given)]
+    assert read(world, wanted[:3]) == expected[:3], "they are verified anew"
+    assert len(world.later) == 1, "and watched anew"
+
+
+def test_what_was_read_outlives_its_file(tmp_path: Path) -> None:
+    """Records for a slow client are memory, never a map of a file: one that is cut off while the
+    answer waits would end the process (SIGBUS), and one that is deleted would keep its space."""
+    files = OsFileSystem()
+    node = make(files, tmp_path / "n0", replace(IDENTITY, data_file_size=FILE_SIZE))
+    records = [encode_message(Message("T", b"%d" % n * 50, queue_id=0)) for n in range(64)]
+    node.log.append(records, Term(1), stamp_at=PHYSICAL_OFFSET_AT)
+    sync(node.log)
+    mark(node.log)
+    node.close()
+    node = reopen(files, tmp_path / "n0")
+    log: LogStore = node.log
+    places = [(log.position_of(Index(n)) + 48, len(records[n])) for n in range(64)]
+    expected = [bytes(log.entry(Index(n)).body) for n in range(64)]
+    found = RecordReader(log, lambda: Index(63)).records(places)
+    assert len(found) == 64
+    cut = list((tmp_path / "n0" / "data").iterdir())
+    assert cut
+    for file in cut:
+        os.truncate(file, 0)
+    assert [bytes(one) for one in found] == expected
+    node.close()

@@ -34,12 +34,19 @@ class Place(NamedTuple):
 class RecordReader:
     """`position` is a message's own address (its physical offset): that of its entry + 48.
 
-    `applied()`: index of the newest entry that may be read.
+    `applied()`: index of the newest entry that may be read. `call_later` and `dropped`: see
+    `VerifiedPieces`.
     """
 
-    def __init__(self, store: LogStore, applied: Callable[[], Index]) -> None:
+    def __init__(
+        self,
+        store: LogStore,
+        applied: Callable[[], Index],
+        call_later: Callable[[float, Callable[[], None]], object] | None = None,
+        dropped: Callable[[], object] = int,
+    ) -> None:
         self.store, self._applied = store, applied
-        self.pieces = VerifiedPieces(store, applied)
+        self.pieces = VerifiedPieces(store, applied, call_later, dropped)
 
     def record(self, position: int) -> bytes | memoryview:
         """The record of the message at `position`. Raises NotFound; StoreDamaged for damage."""

@@ -7,6 +7,8 @@
 Pulls of one queue come back for what follows, and those of other queues for what lies between. A
 piece holds committed entries only: those are never cut off or changed, so it stays right as long as
 it is kept. The first read of a neighbourhood is as large as the pull, the next one behind it 1 MiB.
+When no pull looks at them for a while, all are dropped, so that a log that was read once takes no
+memory for good.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ PIECE_SIZE = 1 << 20  # bytes read behind a kept piece
 PIECES_SIZE_MAX = 8 << 20  # bytes kept; less: queues that are read side by side push out each other
 PIECES_MAX = 16  # a search among them is a few comparisons
 NEAR = 256 << 10  # bytes behind a piece that still count as walking
+IDLE_SECONDS = 10.0  # without a look for so long, twice that at most, pieces are dropped
 
 
 class Piece(NamedTuple):
@@ -36,10 +39,22 @@ class Piece(NamedTuple):
 class VerifiedPieces:
     """The pieces of one log, oldest first. `applied()`: the newest entry that may be read."""
 
-    def __init__(self, store: LogStore, applied: Callable[[], Index]) -> None:
-        self._store, self._applied = store, applied
+    def __init__(
+        self,
+        store: LogStore,
+        applied: Callable[[], Index],
+        call_later: Callable[[float, Callable[[], None]], object] | None = None,
+        dropped: Callable[[], object] = int,
+    ) -> None:
+        """`call_later(seconds, step)` runs a step later; without it pieces are kept for good.
+
+        `dropped` is called when all were dropped, with no reader about.
+        """
+        self._store, self._applied, self._call_later = store, applied, call_later
+        self._dropped = dropped
         self._pieces: list[Piece] = []
         self._size = 0
+        self._is_used = self._is_watched = False
 
     @property
     def size(self) -> int:
@@ -48,6 +63,7 @@ class VerifiedPieces:
 
     def find(self, position: int) -> Piece | None:
         """The kept piece that holds an address."""
+        self._is_used = True
         for piece in self._pieces:
             if piece.begin <= position < piece.end:
                 return piece
@@ -92,4 +108,18 @@ class VerifiedPieces:
         ):
             oldest = self._pieces.pop(0)
             self._size -= oldest.end - oldest.begin
+        if not self._is_watched and self._call_later is not None:
+            self._is_watched = True
+            self._call_later(IDLE_SECONDS, self._drop_unused)
         return piece
+
+    def _drop_unused(self) -> None:
+        """Drop all pieces, unless one was looked for since the time before."""
+        if self._is_used:
+            self._is_used = False
+            assert self._call_later is not None, "it called this"
+            self._call_later(IDLE_SECONDS, self._drop_unused)
+            return
+        self._pieces.clear()
+        self._size, self._is_watched = 0, False
+        self._dropped()
