@@ -271,7 +271,8 @@ class Applier(Generic[C, R]):
         except Exception as error:  # by the user's code, or of a type that has no JSON
             at = len(encoded)
             raise StateMachineFailed(
-                places[at], f"the result {results[at]!r} has no bytes: {say(error)}"
+                places[at],
+                f"a result of type {type(results[at]).__name__} has no bytes: {say(error)}",
             ) from error
         return encoded
 

@@ -141,7 +141,7 @@ def test_a_refusal_among_results_is_kept_and_told_as_one() -> None:
 
 @pytest.mark.parametrize(
     ("bad", "says"),
-    [(13, "decode raised ValueError: unlucky"), (8, "8 has no bytes: TypeError: eight")],
+    [(13, "decode raised ValueError: unlucky"), (8, "type int has no bytes: TypeError: eight")],
 )
 def test_the_entry_that_fails_is_named_in_the_middle_of_a_batch(bad: int, says: str) -> None:
     told: list[tuple[int, Results]] = []

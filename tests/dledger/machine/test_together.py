@@ -455,3 +455,13 @@ async def test_groups_of_a_host_share_entries_too(
         assert taken(leader) - before < 100
     finally:
         await hosts.close()
+
+
+def test_a_result_that_has_no_text_either_stops_the_node_with_its_place() -> None:
+    """Python writes no whole number of more than 4,300 digits, in an error's text neither."""
+    node = Node()
+    node.machine.apply = lambda entry: 10**5000  # type: ignore[assignment, method-assign, return-value]
+    node.apply(rows_of([pack_entry((Kind.OPEN, 7, b""), 5, 0, 0)]))
+    with pytest.raises(StateMachineFailed, match="type int has no bytes") as failed:
+        node.apply(rows_of([commands(1, 2)], 1))
+    assert failed.value.index == 1
