@@ -22,7 +22,7 @@ from cluster.local.node_files import SHARED_SECRETS, check_sections, fresh_secre
 from cluster.local.plan import ADMIN_PORT, CLIENT_PORT, PEER_PORT, RELAY_STEP, RELAYS_FROM
 from cluster.settings.node import SECTIONS, NodeSettings, build_node, read_node
 from cluster.settings.settings import SettingsError
-from commitlog.address import host_of, join_address, port_of
+from commitlog.address import PORT_MAX, host_of, join_address, port_of
 from commitlog.files.system import OS_FILES
 from dledger.config import is_loopback
 from dledger.durable import identity
@@ -69,6 +69,9 @@ def read_member(text: str) -> tuple[str, Place]:
     if found is None:
         raise SettingsError(f"{text!r} is no member; write NAME=HOST[:CLIENT_PORT[:PEER_PORT]]")
     name, host, client, peer = found.groups()
+    for port in (client, peer):
+        if port and int(port) > PORT_MAX:
+            raise SettingsError(f"{text!r}: port {port} must be 0 to {PORT_MAX}; choose another")
     return name, Place(f"{host}:{client or CLIENT_PORT}", f"{host}:{peer or PEER_PORT}")
 
 
