@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import random
 import shutil
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ import click
 
 from chaos.demo.course import Options, Result, run
 from chaos.demo.view import Lines, LiveTable, Quiet
+from chaos.live.folder import new_folder
 from cluster.client.config import BODY_SIZE_MAX
 from cluster.commands.output import report_option, to_json
 
@@ -55,7 +54,7 @@ def demo(source: Any, seed: int | None, rate: int, runs: Path, keep: bool, outpu
     """
     lines = _lines(source) if source else None
     seed = random.randrange(1_000_000) if seed is None else seed
-    root = _new_folder(runs, seed)
+    root = new_folder(runs, seed, "demo")
     # What clients log during faults is for those who ask, not for the first screen.
     logging.basicConfig(filename=root / "client.log", level=logging.INFO)
     options = Options(root, seed, rate, lines)
@@ -119,13 +118,3 @@ def _lines(source: Any) -> list[bytes]:
                 "shorten it"
             )
     return lines
-
-
-def _new_folder(runs: Path, seed: int) -> Path:
-    """runs/<time>-demo-<seed>, and the link `latest` to it."""
-    root = runs / f"{time.strftime('%Y%m%d-%H%M%S')}-demo-{seed}"
-    root.mkdir(parents=True)
-    link = runs / f".latest-{os.getpid()}"
-    link.symlink_to(root.name)
-    link.replace(runs / "latest")
-    return root

@@ -40,9 +40,9 @@ from chaos.live.run import Plan, Ran
 GIT_SECONDS_MAX = 5.0
 
 
-def new_folder(runs: Path, seed: int) -> Path:
-    """runs/<time>-chaos-<seed>, and the link `latest` to it."""
-    root = runs / f"{time.strftime('%Y%m%d-%H%M%S')}-chaos-{seed}"
+def new_folder(runs: Path, seed: int, kind: str = "chaos") -> Path:
+    """runs/<time>-<kind>-<seed>, and the link `latest` to it."""
+    root = runs / f"{time.strftime('%Y%m%d-%H%M%S')}-{kind}-{seed}"
     root.mkdir(parents=True)
     link = runs / f".latest-{os.getpid()}"
     link.symlink_to(root.name)
