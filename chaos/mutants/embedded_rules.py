@@ -150,8 +150,8 @@ EMBEDDED = (
         ("R1",),
         one_patch(
             "cluster.commands.embedded_backup",
-            "return Furthest(str(best.folder), best, best.committed_on_disk())",
-            "return Furthest(str(best.folder), best, 1 << 60)",
+            "return Furthest(str(logs[at].folder), logs[at], committed[at])",
+            "return Furthest(str(logs[at].folder), logs[at], 1 << 60)",
         ),
         tests=(_BUSY + "test_what_is_not_known_to_be_committed_is_told_and_not_copied",),
     ),

@@ -73,8 +73,9 @@ def copied(folders: Sequence[Path], copy: Copy) -> Iterator[tuple[Added, int]]:
 
 
 def _furthest(logs: Sequence[NodeLog]) -> Furthest:
-    best = max(logs, key=NodeLog.committed_on_disk)
-    return Furthest(str(best.folder), best, best.committed_on_disk())
+    committed = list(map(NodeLog.committed_on_disk, logs))
+    at = committed.index(max(committed))
+    return Furthest(str(logs[at].folder), logs[at], committed[at])
 
 
 def _is_known_up_to(end: int, logs: Sequence[NodeLog]) -> bool:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,22 +17,7 @@ from dledger.durable.identity import Identity
 from dledger.log.node_storage import NodeStorage, format_node, open_node
 from tests.waiting import eventually, limit
 
-BLOCKED = """
-import asyncio, sys
-from dledger import RaftConfig
-from dledger.objects.counter import ReplicatedCounter
-
-async def main():
-    config = RaftConfig("n0", {"n0": (sys.argv[2], 20911)}, sys.argv[1], cluster_id="old")
-    async with ReplicatedCounter(config, create=True) as counter:
-        for _ in range(20):
-            total = await counter.add(1)
-        print(total, flush=True)
-        sys.stdin.readline()                        # blocks the event loop
-        await asyncio.to_thread(sys.stdin.read)
-
-asyncio.run(main())
-"""
+from .embedded_program import started
 
 
 def backed_up(place: Path, *folders: Path) -> tuple[dict[str, Any], str]:
@@ -43,14 +26,6 @@ def backed_up(place: Path, *folders: Path) -> tuple[dict[str, Any], str]:
     assert found.exit_code == 0, found.stderr
     (row,) = json.loads(found.stdout)
     return row, found.stderr
-
-
-def started(folder: Path, address: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-c", BLOCKED, str(folder), address],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
 
 
 @pytest.fixture
@@ -114,7 +89,7 @@ async def test_a_program_whose_event_loop_is_blocked_is_copied_or_told(
     tmp_path: Path, new_address: Callable[[], str]
 ) -> None:
     """21 entries were acknowledged, the last one just before it was blocked."""
-    process = started(tmp_path / "n0", new_address())
+    process = started(tmp_path / "n0", new_address(), blocked=True)
     assert process.stdin is not None
     assert process.stdout is not None
     try:

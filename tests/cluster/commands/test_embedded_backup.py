@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,21 +18,7 @@ from tests.dledger.machine.hostile_names import HOSTILE
 from tests.dledger.machine.test_saving import FILE, PAYLOAD, Lines, fill_until, lines
 from tests.waiting import eventually, within
 
-PROGRAM = """
-import asyncio, sys
-from dledger import RaftConfig
-from dledger.objects.counter import ReplicatedCounter
-
-async def main():
-    config = RaftConfig("n0", {"n0": (sys.argv[2], 20911)}, sys.argv[1], cluster_id="old")
-    async with ReplicatedCounter(config, create=True) as counter:
-        for _ in range(20):
-            total = await counter.add(1)
-        print(total, flush=True)
-        await asyncio.to_thread(sys.stdin.read)
-
-asyncio.run(main())
-"""
+from .embedded_program import started
 
 
 def run(*arguments: object) -> tuple[int, str, str]:
@@ -46,14 +30,6 @@ def rows(*arguments: object) -> list[dict[str, Any]]:
     code, out, err = run(*arguments, "-o", "json")
     assert code == 0, err
     return list(json.loads(out))
-
-
-def started(folder: Path, address: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(folder), address],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
 
 
 async def test_a_process_that_runs_is_copied_and_restored_as_a_new_group(
