@@ -14,8 +14,8 @@ TOGETHER = (
         ("R28",),
         one_patch(
             "dledger.machine.node",
-            "if self._applier.shares_entries or all(level >= LEVEL for level in levels):",
-            "if True:",
+            "return self._applying.commands_max if all_read else 1",
+            "return self._applying.commands_max",
         ),
         tests=(_TOGETHER + "test_commands_share_entries_once_all_members_say_that_they_read_them",),
     ),

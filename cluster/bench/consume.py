@@ -32,7 +32,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -41,7 +41,7 @@ from typing import Any
 import cluster as dledger_cluster
 from cluster.bench.filling import FILL_CHUNK, RECORD_OVERHEAD
 from cluster.bench.scratch import bench_cluster, cpu_seconds, hottest, process_of, profiling
-from cluster.client import Client, ConsumerConfig, ProducerConfig, blocking
+from cluster.client import Client, ConsumerConfig, ProducerConfig, ReceivedMessage, blocking
 from cluster.client.routing.offset_lookup import FIRST, LAST, offset_at
 from cluster.errors import ClusterError
 from cluster.local.launcher import LocalCluster
@@ -199,10 +199,7 @@ async def _batch(
     async with client.reader(TOPIC, config=ConsumerConfig()) as reader:
         while count:
             messages = await reader.receive_many(options.batch)
-            for message in messages:
-                assert message.keys, "each message was sent with a key"
-                assert message.queue_offset >= 0
-                size += len(message.body)
+            size += _size_of(messages)
             count -= len(messages)
     return size
 
@@ -240,11 +237,18 @@ def _blocking_batch(reader: blocking.Consumer, count: int, options: ConsumeOptio
     size = 0
     while count:
         messages = reader.receive_many(options.batch)
-        for message in messages:
-            assert message.keys, "each message was sent with a key"
-            assert message.queue_offset >= 0
-            size += len(message.body)
+        size += _size_of(messages)
         count -= len(messages)
+    return size
+
+
+def _size_of(messages: Sequence[ReceivedMessage]) -> int:
+    """Read each message, as an application does; bytes of all bodies."""
+    size = 0
+    for message in messages:
+        assert message.keys, "each message was sent with a key"
+        assert message.queue_offset >= 0
+        size += len(message.body)
     return size
 
 

@@ -18,7 +18,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from commitlog.files.system import Buffer
 from dledger.errors import CommandRefused, ResultNotKept, StateMachineFailed
 from dledger.machine.agreement import Agreement
-from dledger.machine.batch import Batch, say
+from dledger.machine.batch import Batch
 from dledger.machine.entries import (
     COMMANDS_MAX,
     HEAD_SIZE,
@@ -39,6 +39,7 @@ from dledger.machine.state_machine import (
     ReplicatedStateMachine,
     has_checksum,
     json_bytes,
+    say,
 )
 from dledger.replica.envelope import is_noop
 from dledger.snapshots.state_file import StateFile

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from dledger.errors import StateMachineFailed
-from dledger.machine.state_machine import Entry
+from dledger.machine.state_machine import Entry, say
 
 C = TypeVar("C")
 
@@ -80,8 +80,3 @@ class Batch(Generic[C]):
         """All that was added; the batch is empty again."""
         held, self._held = self._held, Taken([], [], [])
         return held
-
-
-def say(error: BaseException) -> str:
-    """An error of the user's code, for a sentence."""
-    return f"{type(error).__name__}: {error}"

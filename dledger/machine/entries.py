@@ -68,7 +68,8 @@ _KINDS = frozenset(map(int, Kind))
 
 def pack_entry(item: Item, time_ms: int, session: int, lowest: int) -> bytes:
     """The body of the entry that carries `item`."""
-    return _pack_one(item, time_ms, session, lowest)
+    kind, sequence, data = item
+    return _HEAD.pack(_MAGIC, _VERSION, kind, 0, time_ms, session, sequence, lowest) + data
 
 
 def pack_entries(
@@ -86,13 +87,13 @@ def pack_entries(
     most `size_max` bytes.
     """
     if commands_max == 1:
-        return [_pack_one(item, time_ms, session, lowest) for item in items]
+        return [pack_entry(item, time_ms, session, lowest) for item in items]
     bodies: list[bytes] = []
     given = list(items)
     for begin in range(0, len(given), commands_max):
         for some in _groups(given[begin : begin + commands_max], size_max):
             if len(some) == 1:
-                bodies.append(_pack_one(some[0], time_ms, session, lowest))
+                bodies.append(pack_entry(some[0], time_ms, session, lowest))
                 continue
             datas = [data for _, _, data in some]
             sizes = struct.pack(f">{len(some) + 1}I", len(some), *map(len, datas))
@@ -100,11 +101,6 @@ def pack_entries(
             head = _HEAD.pack(_MAGIC, _VERSION, kind, 0, time_ms, session, sequence, lowest)
             bodies.append(b"".join((head, sizes, *datas)))
     return bodies
-
-
-def _pack_one(item: Item, time_ms: int, session: int, lowest: int) -> bytes:
-    kind, sequence, data = item
-    return _HEAD.pack(_MAGIC, _VERSION, kind, 0, time_ms, session, sequence, lowest) + data
 
 
 def _groups(items: Sequence[Item], size_max: int) -> Sequence[Sequence[Item]]:

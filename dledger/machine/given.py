@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from dledger.errors import StateMachineFailed
 from dledger.machine.sessions import Sessions
 from dledger.machine.state_head import StateHead, read_head
-from dledger.machine.state_machine import ReplicatedStateMachine
+from dledger.machine.state_machine import ReplicatedStateMachine, say
 from dledger.snapshots.state_file import StateFile, buffered
 
 Finish = Callable[[], None]
@@ -67,4 +67,4 @@ def _give(
 
 
 def _raised(index: int, error: Exception) -> StateMachineFailed:
-    return StateMachineFailed(index, f"restore raised {type(error).__name__}: {error}")
+    return StateMachineFailed(index, f"restore raised {say(error)}")

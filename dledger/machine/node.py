@@ -353,10 +353,10 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
 
         Once the log has one, all must read it, also those that are away.
         """
-        levels = self.log.driver.roster.levels().values()
-        if self._applier.shares_entries or all(level >= LEVEL for level in levels):
-            return self._applying.commands_max
-        return 1
+        all_read = self._applier.shares_entries or all(
+            level >= LEVEL for level in self.log.driver.roster.levels().values()
+        )
+        return self._applying.commands_max if all_read else 1
 
     def _voters(self) -> tuple[NodeId, ...]:
         return self.log.driver.members.voters

@@ -32,7 +32,7 @@ from dledger.machine.applier import Applier
 from dledger.machine.keeping import Keeping, Kept, behind, kept_place
 from dledger.machine.restoring import Restored, Restoring
 from dledger.machine.settings import MachineSettings
-from dledger.machine.state_machine import State, captured, parts_of
+from dledger.machine.state_machine import State, captured, parts_of, say
 from dledger.runtime.complaints import Complaints
 from dledger.runtime.owned import Owned
 from dledger.runtime.parts import Parts
@@ -219,7 +219,7 @@ class Saving:
             return False
 
     def _keep_fail(self, error: Exception) -> None:
-        self._save_fail(f"keep raised {type(error).__name__}: {error}")
+        self._save_fail(f"keep raised {say(error)}")
 
     def _begin(self, start: LogStart, save: Save) -> None:
         self._keep()
@@ -227,7 +227,7 @@ class Saving:
         try:
             state = captured(self._applier.machine.snapshot())
         except Exception as error:  # by the user's code; the log has all that it had
-            self._save_fail(f"snapshot raised {type(error).__name__}: {error}")
+            self._save_fail(f"snapshot raised {say(error)}")
             self._await_due(start.index)
             return
         self._writing = self._owned.create_task(self._write(start, head, state, save))
@@ -248,7 +248,7 @@ class Saving:
         try:
             await asyncio.to_thread(write)
         except Exception as error:  # as above, or the disk's
-            self._save_fail(f"{type(error).__name__}: {error}")
+            self._save_fail(say(error))
         else:
             self._saved_index = start.index
             if start.position % self._log.file_size == 0:

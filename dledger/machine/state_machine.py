@@ -258,3 +258,8 @@ def has_checksum(machine: ReplicatedStateMachine[Any, Any]) -> bool:
 def has_snapshots(machine: ReplicatedStateMachine[Any, Any]) -> bool:
     """True if the machine's class overrides `snapshot`."""
     return type(machine).snapshot is not ReplicatedStateMachine.snapshot
+
+
+def say(error: BaseException) -> str:
+    """An error of the user's code, for a sentence."""
+    return f"{type(error).__name__}: {error}"
