@@ -131,7 +131,7 @@ OBJECTS = (
     _of(
         "kv",
         "a-range-misses-its-last-key",
-        Patch(_KV, "end) if end else len(self._keys)", "end) if end else len(self._keys) - 1"),
+        Patch(_KV, "end or None, limit)", "end or None, limit)[: None if end else -1]"),
     ),
     _of(
         "kv",

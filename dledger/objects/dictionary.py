@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar, cast
 
 from dledger.config import RaftConfig
 from dledger.machine.node import Consistency
 from dledger.machine.state_machine import Entry, ReplicatedStateMachine
 from dledger.objects.replicated_object import ReplicatedObject, as_json, of_json, text
-from dledger.objects.state_sum import checksum_of, hash_of_pair, part_of
+from dledger.objects.sorted_keys import SortedKeys
+from dledger.objects.state_sum import bytes_of_pair, checksum_of, hash_of_pair, part_of, sum_anew
 
 V = TypeVar("V")
 T = TypeVar("T")
@@ -21,6 +22,7 @@ class DictMachine(ReplicatedStateMachine[list[Any], Any]):
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
+        self._keys = SortedKeys[str]()
         #: Of all keys with their values; each change keeps it up to date.
         self._sum = 0
 
@@ -44,6 +46,7 @@ class DictMachine(ReplicatedStateMachine[list[Any], Any]):
             return self.values[key]
         assert verb == "clear", f"no command of this class is {verb}"
         self.values.clear()
+        self._keys = SortedKeys()
         self._sum = 0
         return None
 
@@ -52,19 +55,23 @@ class DictMachine(ReplicatedStateMachine[list[Any], Any]):
         if key in self.values:
             before = self.values[key]
             self._sum -= hash_of_pair(key, before)
+        else:
+            self._keys.add(key)
         self.values[key] = value
         self._sum += hash_of_pair(key, value)
         return before
 
     def _pop(self, key: str) -> Any:
         before = self.values.pop(key)
+        self._keys.remove(key)
         self._sum -= hash_of_pair(key, before)
         return before
 
     def checksum(self) -> int:
         """CRC-32 of the sum of all keys with their values, and of some that it reads anew."""
-        part = _sum_of(part_of(self.values.items(), self._sum))
-        return checksum_of(len(self.values), self._sum, part)
+        part = part_of(self._keys, self._sum)
+        anew = sum_anew(bytes_of_pair(key, self.values.get(key)) for key in part)
+        return checksum_of(len(self.values), self._sum, anew)
 
     def snapshot(self) -> Callable[[], bytes]:
         """The dictionary as it is now; a thread writes it, as values are replaced, not changed."""
@@ -74,7 +81,8 @@ class DictMachine(ReplicatedStateMachine[list[Any], Any]):
     def restore(self, state: bytes) -> None:
         """Take another dictionary."""
         self.values = of_json(state)
-        self._sum = _sum_of(self.values.items())
+        self._keys = SortedKeys(self.values)
+        self._sum = sum(hash_of_pair(key, value) for key, value in self.values.items())
 
 
 class ReplicatedDict(ReplicatedObject[list[Any], Any], Generic[V]):
@@ -122,10 +130,6 @@ class ReplicatedDict(ReplicatedObject[list[Any], Any], Generic[V]):
 
     def _value(self, value: Any) -> V | None:
         return cast("V | None", copy.deepcopy(value))
-
-
-def _sum_of(items: Iterable[tuple[str, Any]]) -> int:
-    return sum(hash_of_pair(key, value) for key, value in items)
 
 
 def _key(key: str) -> str:

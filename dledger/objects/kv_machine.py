@@ -19,14 +19,15 @@ from __future__ import annotations
 import base64
 import heapq
 import json
-from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from dledger.errors import CommandRefused, Compacted
-from dledger.machine.state_machine import Entry, ReplicatedStateMachine
+from dledger.machine.state_machine import Entry, ReplicatedStateMachine, json_bytes
 from dledger.objects.replicated_object import as_json, of_json
-from dledger.objects.state_sum import checksum_of, hash_of, part_of
+from dledger.objects.sorted_keys import SortedKeys
+from dledger.objects.state_sum import checksum_of, hash_of, part_of, sum_anew
 
 _BYTES, _JSON = "b", "j"
 _RELATIONS: dict[str, Callable[[Any, Any], bool]] = {
@@ -109,8 +110,9 @@ class KeyValueMachine(ReplicatedStateMachine[list[Any], Any]):
         #: Changes up to this revision are gone.
         self.compacted = 0
         self.items: dict[str, Item] = {}
-        self._keys: list[str] = []
+        self._keys = SortedKeys[str]()
         self._leases: dict[int, _Lease] = {}
+        self._numbers = SortedKeys[int]()
         self._leased: dict[int, set[str]] = {}
         self._ends: list[tuple[int, int]] = []
         self._history: list[Change] = []
@@ -140,9 +142,7 @@ class KeyValueMachine(ReplicatedStateMachine[list[Any], Any]):
         return self._ends[0][0] if self._ends else None
 
     def _range(self, first: str, end: str, limit: int) -> list[str]:
-        begin = bisect_left(self._keys, first)
-        behind = bisect_left(self._keys, end) if end else len(self._keys)
-        return self._keys[begin : min(behind, begin + limit) if limit else behind]
+        return self._keys.between(first, end or None, limit)
 
     # -- commands ----------------------------------------------------------------------------------
 
@@ -206,7 +206,7 @@ class KeyValueMachine(ReplicatedStateMachine[list[Any], Any]):
     def _put(self, key: str, text: str, lease: int) -> Item | None:
         revision, before = self._change(), self.items.get(key)
         if before is None:
-            insort(self._keys, key)
+            self._keys.add(key)
             item = Item(key, text, revision, revision, 1, lease)
         else:
             item = Item(key, text, revision, before.created, before.version + 1, lease)
@@ -220,7 +220,7 @@ class KeyValueMachine(ReplicatedStateMachine[list[Any], Any]):
     def _delete(self, key: str) -> None:
         revision = self._change()
         self._let_go(self.items.pop(key))
-        del self._keys[bisect_left(self._keys, key)]
+        self._keys.remove(key)
         self._note(Change(revision, key, None))
 
     def _let_go(self, item: Item) -> None:
@@ -233,6 +233,8 @@ class KeyValueMachine(ReplicatedStateMachine[list[Any], Any]):
     def _set_end(self, number: int, ttl_ms: int, now_ms: int) -> int:
         if number in self._leases:
             self._leases_sum -= hash_of([number, *self._leases[number]])
+        else:
+            self._numbers.add(number)
         lease = self._leases[number] = _Lease(ttl_ms, now_ms + ttl_ms)
         self._leases_sum += hash_of([number, *lease])
         self._leased.setdefault(number, set())
@@ -248,6 +250,7 @@ class KeyValueMachine(ReplicatedStateMachine[list[Any], Any]):
         for key in sorted(self._leased[number]):
             self._delete(key)
         self._leases_sum -= hash_of([number, *self._leases.pop(number)])
+        self._numbers.remove(number)
         del self._leased[number]
 
     def _is_stale(self, until_ms: int, number: int) -> bool:
@@ -310,9 +313,9 @@ class KeyValueMachine(ReplicatedStateMachine[list[Any], Any]):
         sums = self._items_sum, self._leases_sum, self._history_sum
         by = sum(sums)
         parts = (
-            sum(_hash_of_item(self.items.get(key)) for key in part_of(self._keys, by)),
-            _sum_of_leases(part_of(self._leases.items(), by)),
-            sum(map(_hash_of_change, part_of(self._history, by))),
+            sum_anew(json_bytes(list(self.items.get(key, ()))) for key in part_of(self._keys, by)),
+            sum_anew(json_bytes([n, *self._leases.get(n, ())]) for n in part_of(self._numbers, by)),
+            sum_anew(json_bytes(_summed(change)) for change in part_of(self._history, by)),
         )
         counts = len(self._keys), len(self.items), len(self._leases), len(self._history)
         return checksum_of(self.revision, self.compacted, *counts, *sums, *parts)
@@ -339,33 +342,35 @@ class KeyValueMachine(ReplicatedStateMachine[list[Any], Any]):
     def _fill(self, state: bytes) -> None:
         self.revision, self.compacted, items, leases, history = of_json(state)
         self.items = {key: Item(key, *rest) for key, *rest in items}
-        self._keys = sorted(self.items)
+        self._keys = SortedKeys(self.items)
         for number, lease in leases:
             self._leases[number] = _Lease(*lease)
             self._leased[number] = set()
+        self._numbers = SortedKeys(self._leases)
         for item in self.items.values():
             if item.lease:
                 self._leased[item.lease].add(item.key)
         self._ends = [(lease.until_ms, number) for number, lease in self._leases.items()]
         heapq.heapify(self._ends)
         self._items_sum = sum(map(_hash_of_item, self.items.values()))
-        self._leases_sum = _sum_of_leases(self._leases.items())
+        self._leases_sum = sum(hash_of([n, *lease]) for n, lease in self._leases.items())
         for revision, key, item in history:
             self._note(Change(revision, key, None if item is None else Item(*item)))
         self._drop_history()
 
 
-def _hash_of_item(item: Item | None) -> int:
-    return hash_of(list(item or ()))
+def _hash_of_item(item: Item) -> int:
+    return hash_of(list(item))
 
 
 def _hash_of_change(change: Change) -> int:
+    return hash_of(_summed(change))
+
+
+def _summed(change: Change) -> list[Any]:
+    """The values that are summed for a change: as for its item, where it has one."""
     revision, key, item = change
-    return hash_of([revision, key] if item is None else list(item))
-
-
-def _sum_of_leases(leases: Iterable[tuple[int, _Lease]]) -> int:
-    return sum(hash_of([number, *lease]) for number, lease in leases)
+    return [revision, key] if item is None else list(item)
 
 
 def _no_lease(number: int) -> CommandRefused:

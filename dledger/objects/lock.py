@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from dledger.config import RaftConfig
-from dledger.machine.state_machine import Entry, ReplicatedStateMachine
+from dledger.machine.state_machine import Entry, ReplicatedStateMachine, json_bytes
 from dledger.objects.replicated_object import ReplicatedObject, as_json, lease_ms, of_json, text
-from dledger.objects.state_sum import checksum_of, hash_of, part_of
+from dledger.objects.sorted_keys import SortedKeys
+from dledger.objects.state_sum import checksum_of, hash_of, part_of, sum_anew
 
 #: Between two looks of a waiter whose wake-up was missed.
 LOOK_SECONDS = 0.5
@@ -41,6 +42,7 @@ class LockMachine(ReplicatedStateMachine[list[Any], list[Any]]):
 
     def __init__(self) -> None:
         self.locks: dict[str, Held] = {}
+        self._names = SortedKeys[str]()
         #: Of all locks; each change keeps it up to date.
         self._sum = 0
         #: Set and made anew when a lock may have become free; not part of the state.
@@ -73,17 +75,21 @@ class LockMachine(ReplicatedStateMachine[list[Any], list[Any]]):
     def _hold(self, name: str, held: Held) -> Held:
         if name in self.locks:
             self._sum -= hash_of([name, *self.locks[name]])
+        else:
+            self._names.add(name)
         self.locks[name] = held
         self._sum += hash_of([name, *held])
         return held
 
     def _free(self, name: str) -> None:
         self._sum -= hash_of([name, *self.locks.pop(name)])
+        self._names.remove(name)
 
     def checksum(self) -> int:
         """CRC-32 of the sum of all locks, and of some that it reads anew."""
-        part = _sum_of(part_of(self.locks.items(), self._sum))
-        return checksum_of(len(self.locks), self._sum, part)
+        part = part_of(self._names, self._sum)
+        anew = sum_anew(json_bytes([name, *self.locks.get(name, ())]) for name in part)
+        return checksum_of(len(self.locks), self._sum, anew)
 
     def snapshot(self) -> bytes:
         """All locks."""
@@ -92,10 +98,11 @@ class LockMachine(ReplicatedStateMachine[list[Any], list[Any]]):
     def restore(self, state: bytes) -> Callable[[], None]:
         """Take other locks, on the event loop: waits for a lock are its."""
         locks = {name: Held(*held) for name, held in of_json(state).items()}
-        total = _sum_of(locks.items())
+        names = SortedKeys(locks)
+        total = sum(hash_of([name, *held]) for name, held in locks.items())
 
         def take() -> None:
-            self.locks, self._sum = locks, total
+            self.locks, self._names, self._sum = locks, names, total
             self._wake()
 
         return take
@@ -103,10 +110,6 @@ class LockMachine(ReplicatedStateMachine[list[Any], list[Any]]):
     def _wake(self) -> None:
         self.changed.set()
         self.changed = asyncio.Event()
-
-
-def _sum_of(locks: Iterable[tuple[str, Held]]) -> int:
-    return sum(hash_of([name, *held]) for name, held in locks)
 
 
 class Grant(NamedTuple):

@@ -25,7 +25,15 @@ from dledger.objects.dictionary import DictMachine
 from dledger.objects.kv_machine import KeyValueMachine
 from dledger.objects.lock import LockMachine
 from dledger.objects.replicated import ComparedMachine, command, machine_of, query, replicated
-from dledger.objects.state_sum import LOOK_COUNT, hash_of, part_of
+from dledger.objects.sorted_keys import SortedKeys
+from dledger.objects.state_sum import (
+    LOOK_BYTES,
+    LOOK_COUNT,
+    hash_of,
+    hash_of_bytes,
+    part_of,
+    sum_anew,
+)
 from tests.dledger.machine.group import MachineGroup
 from tests.waiting import eventually, limit, within
 
@@ -236,13 +244,67 @@ async def test_a_replica_whose_object_was_changed_behind_its_back_stops_and_says
 
 
 def test_comparisons_read_all_parts_of_a_state() -> None:
-    for count in (0, 1, LOOK_COUNT, LOOK_COUNT + 1, 5 * LOOK_COUNT - 1):
-        values = {f"k{number}": number for number in range(count)}
-        parts = {tuple(part_of(values.items(), chosen)) for chosen in range(100)}
-        assert parts == {tuple(part_of(list(values.items()), chosen)) for chosen in range(100)}
-        assert max(map(len, parts)) <= LOOK_COUNT
-        seen = Counter(key for part in parts for key, _ in part)
-        assert seen == Counter(list(values)), "each in one part"
+    for count in (0, 1, LOOK_COUNT, LOOK_COUNT + 1, 2 * LOOK_COUNT + 9):
+        plain = list(range(count))
+        parts = [tuple(part_of(plain, chosen)) for chosen in range(12 * count + 1)]
+        assert parts == [tuple(part_of(SortedKeys(plain), n)) for n in range(len(parts))]
+        assert {len(set(part)) for part in parts} == {min(count, LOOK_COUNT)}
+        if count > LOOK_COUNT:
+            begins = Counter(part[0] for part in parts)
+            assert begins.keys() == set(plain), "a large value is read where it is the first"
+            assert max(begins.values()) < 40, "each as likely as another"
+
+
+class Handed(SortedKeys[Any]):
+    """Counts the keys that it gives."""
+
+    count = 0
+
+    def __getitem__(self, wanted: slice) -> list[Any]:
+        found = super().__getitem__(wanted)
+        Handed.count += len(found)
+        return found
+
+
+class Closed(dict[str, Any]):
+    """Can be asked for a key alone."""
+
+    def __iter__(self) -> Any:
+        raise AssertionError("all keys are passed over")
+
+    items = keys = values = __reversed__ = __iter__
+
+
+@pytest.mark.parametrize("count", [10, 20 * LOOK_COUNT])
+def test_a_comparison_looks_at_no_more_than_its_part(
+    monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    machines: list[Any] = [DictMachine(), LockMachine(), KeyValueMachine()]
+    values, locks, kv = machines
+    for number in range(1, count + 1):
+        applied(values, ["set", f"k{number}", number], number)
+        applied(locks, ["acquire", f"k{number}", "me", 10**9], number)
+        applied(kv, ["grant", 10**9], number)
+        applied(kv, put(f"k{number}", "j1"), number)
+    by_rows = [machine.checksum() for machine in machines]
+    values._keys, locks._names = Handed(values.values), Handed(locks.locks)
+    kv._keys, kv._numbers = Handed(kv.items), Handed(kv._leases)
+    values.values, locks.locks = Closed(values.values), Closed(locks.locks)
+    kv.items, kv._leases = Closed(kv.items), Closed(kv._leases)
+    monkeypatch.setattr(Handed, "count", 0)
+    for machine, kinds, before in zip(machines, (1, 1, 2), by_rows, strict=True):
+        Handed.count = 0
+        assert machine.checksum() == before, "however the keys are spread over rows"
+        assert Handed.count == kinds * min(count, LOOK_COUNT)
+
+
+def test_large_values_are_bounded_by_their_bytes() -> None:
+    size = LOOK_BYTES // 10
+    rest = iter([bytes([number]) * size for number in range(50)])
+    total = sum_anew(rest)
+    assert len(list(rest)) == 50 - 11
+    assert total == sum(hash_of_bytes(bytes([number]) * size) for number in range(11))
+    assert sum_anew([]) == 0
 
 
 def test_of_many_values_one_that_rots_is_found_before_long() -> None:
