@@ -28,11 +28,11 @@ def options_of(arguments: str) -> tuple[str, ...]:
 
 
 def said_of(version: str, options: Sequence[str]) -> str:
-    """A version and how it was built, for people."""
+    """For people; a distribution may optimise by other means than options."""
     lacking = [option for option in OPTIONS if option not in options]
     built = [f"with {' and '.join(options)}"] if options else []
     built += [f"without {' and '.join(lacking)}"] if lacking else []
-    return f"CPython {version}, built {', '.join(built)}"
+    return f"CPython {version}, configured {', '.join(built)}"
 
 
 def description() -> str:

@@ -295,16 +295,18 @@ def test_an_interpreter_says_how_it_was_built(monkeypatch: pytest.MonkeyPatch) -
     assert interpreter.options_of(both) == interpreter.OPTIONS
     assert interpreter.options_of("'--enable-shared'") == ()
     assert interpreter.said_of("3.11", ("--with-lto",)) == (
-        "CPython 3.11, built with --with-lto, without --enable-optimizations"
+        "CPython 3.11, configured with --with-lto, without --enable-optimizations"
     )
     monkeypatch.setattr(interpreter.sysconfig, "get_config_var", lambda name: "")
     monkeypatch.setattr(interpreter, "NAMES", ("python-better",))
     monkeypatch.setattr(interpreter.shutil, "which", lambda name: f"/x/{name}")
     monkeypatch.setattr(interpreter, "_asked", lambda path: ("3.13", interpreter.OPTIONS))
     said = interpreter.description()
-    assert "better built: /x/python-better (CPython 3.13, built with --enable-opt" in said
+    assert "better built: /x/python-better (CPython 3.13, configured with --enable-opt" in said
     monkeypatch.setattr(interpreter.sysconfig, "get_config_var", lambda name: both)
-    assert interpreter.description().startswith(f"CPython {sys.version.split()[0]}, built with")
+    assert interpreter.description().startswith(
+        f"CPython {sys.version.split()[0]}, configured with"
+    )
     assert "better" not in interpreter.description()
 
 
