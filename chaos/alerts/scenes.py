@@ -90,7 +90,8 @@ SCENES = (
         ("DledgerCertificateEndsSoon",),
         (_DOWN, _MARGIN),
     ),
-    Scene("port-taken", node_scenes.port_taken, ("DledgerClientPortTaken",)),
+    # The node is killed first: on a busy machine it is down for long enough to be told.
+    Scene("port-taken", node_scenes.port_taken, ("DledgerClientPortTaken",), (_DOWN, _MARGIN)),
     Scene(
         "newer-record",
         node_scenes.newer_record,

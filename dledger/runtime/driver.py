@@ -371,11 +371,15 @@ class Driver:
             self._wake()
 
     def _died(self, error: BaseException) -> None:
-        """A mistake of ours or of the state machine: stop loudly rather than limp."""
+        """A mistake of ours or of the state machine, or a disk that refused its files: stop."""
         now, applied = self.replica.status(), self.replica.applied
         where = f"{now.role.name.lower()} of term {now.term}, with its log up to {now.last.index}"
         where += f", committed up to {now.commit} and applied up to {applied}"
-        _log.critical("%s: %s, as %s", self.config.node_id, ENDED, where, exc_info=error)
+        if isinstance(error, NodeFailed) and isinstance(error.__cause__, OSError):
+            # The service's files, for instance queues: the disk refused, and no code is wrong.
+            _log.critical("%s: stopped by its disk, as %s", self.config.node_id, where)
+        else:
+            _log.critical("%s: %s, as %s", self.config.node_id, ENDED, where, exc_info=error)
         named = error if isinstance(error, NodeFailed) and type(error) is not NodeFailed else None
         self.replica.fail(f"{type(error).__name__}: {error}", named)
         self._report_failure()

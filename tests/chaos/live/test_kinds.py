@@ -21,20 +21,20 @@ from chaos.faults import KINDS
 from chaos.live.run import Ran, make_plan, run
 from chaos.live.settings import RunSettings
 from chaos.workloads import Workload
+from tests.integration.former import COMMIT as FORMER_COMMIT
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
 
 ROOT = Path(__file__).parents[3]
 SAFE = [kind.name for kind in KINDS if kind.safe]
 PACKAGES = ("commitlog", "dledger", "cluster", "chaos")
-OLDER_COMMIT = "3b78419"  # what landed with issues 3 and 4
 LOAD = Workload(queues=3, producers=5, keyed=2, readers=1, registers=1, rate=120.0, asks=6.0)
 
 
 def _older_release(folder: Path) -> bool:
-    """The packages of OLDER_COMMIT; False where git does not have it, as in a shallow clone."""
+    """The packages of FORMER_COMMIT; False where git does not have it, as in a shallow clone."""
     archive = subprocess.run(
-        ["git", "-C", str(ROOT), "archive", OLDER_COMMIT, *PACKAGES], capture_output=True
+        ["git", "-C", str(ROOT), "archive", FORMER_COMMIT, *PACKAGES], capture_output=True
     )
     if archive.returncode == 0:
         subprocess.run(["tar", "-x", "-C", str(folder)], input=archive.stdout, check=True)
@@ -59,7 +59,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
 def test_a_fault_takes_effect_and_its_node_comes_back(ran: Ran, kind: str) -> None:
     if kind == "version-skew" and availability()[kind]:
         pytest.skip(
-            f"not here: an older release: git history with {OLDER_COMMIT} or {versions.VARIABLE}"
+            f"not here: an older release: git history with {FORMER_COMMIT} or {versions.VARIABLE}"
         )
     if reason := availability()[kind]:
         pytest.skip(f"not here: {reason}")

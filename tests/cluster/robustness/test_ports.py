@@ -105,8 +105,10 @@ class Guarded(NamedTuple):
         kept = self.ask(self.nameserver, 219, namespace="N").body
         statuses = self.cluster.statuses().values()
         assert all(status is not None for status in statuses), "a node does not answer"
+        # Refusals are kept in the audit log, 30 at once (docs/audit.md): no other entry may come.
+        audited = json.loads(self.ask(self.client, Code.LIST_AUDIT, maxNum="200").body)["rows"]
         pointers = [
-            {name: status[name] for name in ("term", "role", "last_index", "committed_index")}
+            (status["term"], status["role"], status["last_index"] - len(audited))
             for status in statuses
             if status is not None
         ]

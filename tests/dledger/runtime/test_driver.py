@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import threading
 from collections.abc import Callable
 
@@ -15,7 +16,7 @@ from dledger.core.messages import Message
 from dledger.core.types import Index, NodeId
 from dledger.log.file_log import FileLog
 from dledger.replica.ports import SyncWork
-from dledger.runtime.owned import Owned
+from dledger.runtime.owned import ENDED, Owned
 from dledger.runtime.sync_thread import SyncThread
 from tests.waiting import limit
 
@@ -123,6 +124,28 @@ async def test_a_mistake_in_the_state_machine_ends_the_node_loudly(
     assert log._driver is not None
     assert "of the embedder" in str(await log._driver.failed)
     assert "stopped" in caplog.text
+
+
+async def test_a_disk_that_refuses_files_of_the_service_is_told_as_no_mistake(
+    group: Group, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A log of a server that works has no mistakes, whatever its disks do; judges count on it."""
+    await group.start()
+    log = await group.leader()
+
+    def refused(_first: Index, _last: Index) -> None:
+        raise NodeFailed("no queue can be written") from OSError(errno.EFBIG, "File too large")
+
+    log._tagging.applied = refused  # type: ignore[method-assign]
+    with pytest.raises((OutcomeUnknown, NodeFailed)):
+        await log.append(b"x")
+    assert log._driver is not None
+    assert "no queue can be written" in str(await log._driver.failed)
+    assert (
+        "stopped by its disk, as failed" in caplog.text or "by its disk, as leader" in caplog.text
+    )
+    assert ENDED not in caplog.text
+    assert "Traceback" not in caplog.text
 
 
 async def test_a_dead_link_task_ends_the_node(group: Group) -> None:
