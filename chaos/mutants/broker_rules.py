@@ -146,7 +146,7 @@ BROKER = (
     Mutant(
         "every-offset-commit-is-an-entry",
         ("R25",),
-        (Patch("cluster.core.offsets", "now >= _due_at(state)", "True"),),
+        (Patch("cluster.core.offsets", "now >= state.taken_at + RECORD_INTERVAL_SECONDS", "True"),),
         tests=("tests/cluster/core/test_offsets.py::test_commits_of_one_second_become_one_record",),
     ),
     Mutant(

@@ -181,10 +181,9 @@ STEP_DOWN = (
     ),
     _survives(
         "a-planned-move-overtakes-offsets",
-        "admin.leader_requests",
-        "    call.begun_anyway(lambda: flush(lambda _: ports.log.transfer(target, moved)))\n",
-        "    flush(lambda _: None)\n"
-        "    call.begun_anyway(lambda: ports.log.transfer(target, moved))\n",
+        "kernel.net.offset_decisions",
+        "        call.begun_anyway(lambda: flush(lambda _: then(call)))\n",
+        "        flush(lambda _: None)\n        call.begun_anyway(lambda: then(call))\n",
         _STEP_DOWN + "test_a_planned_move_begins_when_the_last_offsets_are_logged",
         "R25",
     ),

@@ -98,10 +98,12 @@ class OffsetCommits:
             state.wishes.pop(key, None)  # back to what is logged, and nobody waits for a record
             if key not in state.in_flight:
                 return False
-            self._wait(state.in_flight_waiters, waiter)
+            if waiter is not None:
+                self._wait(state.in_flight_waiters, waiter)
             return True
         state.wishes[key] = offset
-        self._wait(state.waiters, waiter)
+        if waiter is not None:
+            self._wait(state.waiters, waiter)
         return True
 
     def newest(self, group: str, topic: str, queue: int) -> int | None:
@@ -112,6 +114,11 @@ class OffsetCommits:
             return applied
         key = (topic, queue)
         return state.wishes.get(key, state.in_flight.get(key, applied))
+
+    def is_outstanding(self, group: str) -> bool:
+        """Has the group something which the log may not have?"""
+        state = self._groups.get(group)
+        return state is not None and bool(state.wishes or state.in_flight)
 
     def flush(self, group: str, waiter: Any = None) -> bool:
         """Log the group's offsets at once. False: none is outstanding."""
@@ -134,7 +141,9 @@ class OffsetCommits:
         return [
             self._take(name, state, now)
             for name, state in self._groups.items()
-            if state.wishes and not state.in_flight and (state.urgent or now >= _due_at(state))
+            if state.wishes
+            and not state.in_flight
+            and (state.urgent or now >= state.taken_at + RECORD_INTERVAL_SECONDS)
         ]
 
     def settled(self, group: str, *, ok: bool) -> list[Any]:
@@ -167,7 +176,7 @@ class OffsetCommits:
     def deadline(self) -> float | None:
         """When `take_due` should be called next; None while no offset waits."""
         times = [
-            float("-inf") if state.urgent else _due_at(state)
+            float("-inf") if state.urgent else state.taken_at + RECORD_INTERVAL_SECONDS
             for state in self._groups.values()
             if state.wishes and not state.in_flight
         ]
@@ -197,10 +206,6 @@ class OffsetCommits:
         if waiter is not None:
             waiters.append(waiter)
             self.waiters += 1
-
-
-def _due_at(state: _Group) -> float:
-    return state.taken_at + RECORD_INTERVAL_SECONDS
 
 
 def offset_rows(

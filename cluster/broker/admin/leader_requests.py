@@ -6,6 +6,8 @@ from typing import Any
 
 from cluster.broker.admin.ports import AdminPorts
 from cluster.broker.config import BrokerConfig
+from cluster.broker.kernel.net.decisions import Answer, decided
+from cluster.broker.kernel.net.offset_decisions import AllCommitted
 from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
 from cluster.core.access.needs import ADMIN
 from cluster.errors import InvalidRequest, PlannedMove
@@ -18,23 +20,24 @@ from dledger.errors import DledgerError
 LOOK_SECONDS = 0.02  # until it is looked again who leads after a move
 
 
-def transfer_leader(ports: AdminPorts, call: Call, request: TransferLeaderRequest) -> None:
+def transfer_leader(ports: AdminPorts, request: TransferLeaderRequest) -> Answer | AllCommitted:
     """31011: answered when another node leads, or with why none can."""
     own = ports.config.node_id  # it leads: requests of this kind come to the leader
     target = _node(ports.config, ports.advertised, request.node or "")
     if target == own or (target is None and request.leader not in {None, own}):
-        call.answer(0, encode(TransferLeaderResponse(own, ports.leader_address())))
-        return
+        answer = TransferLeaderResponse(own, ports.leader_address())
+        return Answer(lambda call: call.answer(0, encode(answer)))
 
-    def moved(error: DledgerError | None) -> None:
-        if error is None:
-            call.later(0, lambda: _tell(ports, call))
-        else:
-            call.refuse(PlannedMove(f"the lead stays where it is: {error}"))
+    def move(call: Call) -> None:
+        def moved(error: DledgerError | None) -> None:
+            if error is None:
+                call.later(0, lambda: _tell(ports, call))
+            else:
+                call.refuse(PlannedMove(f"the lead stays where it is: {error}"))
 
-    # A log that is handed over takes no records any more: what consumers committed goes first.
-    flush = ports.offsets.flush_all
-    call.begun_anyway(lambda: flush(lambda _: ports.log.transfer(target, moved)))
+        ports.log.transfer(target, moved)
+
+    return AllCommitted(move)
 
 
 def _tell(ports: AdminPorts, call: Call) -> None:
@@ -63,6 +66,6 @@ def _node(config: BrokerConfig, own: str, name: str) -> NodeId | None:
 
 ROUTES: dict[int, Handler[AdminPorts, Any]] = {
     RequestCode.TRANSFER_LEADER: Handler(
-        Who.LEADER, fields(TransferLeaderRequest), ADMIN, transfer_leader
+        Who.LEADER, fields(TransferLeaderRequest), ADMIN, decided(transfer_leader)
     )
 }

@@ -69,4 +69,7 @@ class Clients:
 
     def left(self, change: Change) -> None:
         """Members have gone: the others are told, and offsets of empty groups are logged."""
-        heartbeats.left(self._ports, change)
+        ports = self._ports
+        for group in change.emptied if ports.leadership.leads else ():
+            ports.offsets.flush(group)
+        heartbeats.tell_left(ports, change)

@@ -8,15 +8,15 @@ leader knows every client of the group; it alone creates groups and tells member
 
 from __future__ import annotations
 
-import functools
 import logging
 from typing import Any
 
 from cluster.broker.clients.ports import ClientPorts
 from cluster.broker.kernel.net.client_ids import check_client_id
+from cluster.broker.kernel.net.decisions import Answer, Step, WithGroups, decided_for
+from cluster.broker.kernel.net.offset_decisions import CommitSoon
 from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
 from cluster.broker.kernel.read.wanted import SQL92
-from cluster.broker.kernel.write.state_writer import ensure_group
 from cluster.core.access.needs import Needs, as_producer, in_group, join, to_consume
 from cluster.core.groups import Change, ClientInfo, RegistryFull
 from cluster.core.topics import RETRY_PREFIX, group_name_error
@@ -37,7 +37,7 @@ NEW_GROUP_SECONDS = (1.5, 3.0)
 """After its group was made, members hear so late again that it changed."""
 
 
-def heartbeat(ports: ClientPorts, call: Call, data: HeartbeatData) -> None:
+def heartbeat(ports: ClientPorts, call: Call, data: HeartbeatData) -> Step[ClientPorts]:
     """34: register; on the leader, first create the topics and groups that the client needs."""
     for consumer in data.consumers:
         wrong = group_name_error(consumer.group)
@@ -67,32 +67,18 @@ def heartbeat(ports: ClientPorts, call: Call, data: HeartbeatData) -> None:
         _log.warning("%s", warning)
     _register_filters(ports, data)
     if not ports.leadership.leads:
-        call.answer()
-        return
+        return Answer(lambda call: call.answer())
     missing = {c.group for c in data.consumers if not _is_complete(ports, c.group)}
-    if not missing:
+
+    def answer(call: Call) -> None:
         call.answer()
         notify(ports, change)
-        return
+        for seconds in NEW_GROUP_SECONDS if missing else ():
+            # Stock members share a new retry topic out once they have seen it: else after 20 s.
+            ports.later(seconds, lambda: notify(ports, change))
 
-    def once_more() -> None:
-        """Stock members share a new retry topic out once they have seen it: else after 20 s."""
-        notify(ports, change)
-
-    def created(group: str, error: Exception | None) -> None:
-        if error is not None:
-            missing.clear()
-            call.refuse(error)
-        elif group in missing:
-            missing.discard(group)
-            if not missing:
-                call.answer()
-                notify(ports, change)
-                for seconds in NEW_GROUP_SECONDS:
-                    ports.later(seconds, once_more)
-
-    for group in sorted(missing):
-        ensure_group(ports.state, ports.writer, group, functools.partial(created, group))
+    answered: Step[ClientPorts] = Answer(answer)
+    return WithGroups(missing, lambda: answered) if missing else answered
 
 
 def _check_groups(ports: ClientPorts, data: HeartbeatData) -> None:
@@ -125,7 +111,9 @@ def _is_complete(ports: ClientPorts, group: str) -> bool:
     )
 
 
-def unregister(ports: ClientPorts, call: Call, request: UnregisterClientRequest) -> None:
+def unregister(
+    ports: ClientPorts, call: Call, request: UnregisterClientRequest
+) -> Answer | CommitSoon:
     """35: leave at once; the group's offsets are logged without waiting for their second."""
     consumer_group, producer_group = request.consumer_group or "", request.producer_group or ""
     check_client_id(
@@ -138,21 +126,22 @@ def unregister(ports: ClientPorts, call: Call, request: UnregisterClientRequest)
     change = ports.registry.unregister(
         request.client_id, producer_group, consumer_group, call.client
     )
-    call.answer()
-    left(ports, change)
-    if consumer_group and ports.leadership.leads:
-        ports.offsets.flush(consumer_group)
+
+    def answer(call: Call) -> None:
+        call.answer()
+        tell_left(ports, change)
+
+    if not ports.leadership.leads:
+        return Answer(answer)
+    named = (consumer_group,) if consumer_group else ()
+    return CommitSoon((*change.emptied, *named), answer)
 
 
-def left(ports: ClientPorts, change: Change) -> None:
-    """Members have left: tell the others, and log the offsets of groups without members."""
+def tell_left(ports: ClientPorts, change: Change) -> None:
+    """Members have left: forget the filters of groups without members, tell the others."""
     if ports.filters is not None:
         for group in change.emptied:
             ports.filters.leave(group, ports.state.store_ms)
-    if not ports.leadership.leads:
-        return
-    for group in change.emptied:
-        ports.offsets.flush(group)
     notify(ports, change)
 
 
@@ -201,8 +190,10 @@ def _needs_of_leaving(request: UnregisterClientRequest) -> Needs:
 
 
 ROUTES: dict[int, Handler[ClientPorts, Any]] = {
-    RequestCode.HEART_BEAT: Handler(Who.ANYWHERE, _read_heartbeat, _needs_of_heartbeat, heartbeat),
+    RequestCode.HEART_BEAT: Handler(
+        Who.ANYWHERE, _read_heartbeat, _needs_of_heartbeat, decided_for(heartbeat)
+    ),
     RequestCode.UNREGISTER_CLIENT: Handler(
-        Who.ANYWHERE, fields(UnregisterClientRequest), _needs_of_leaving, unregister
+        Who.ANYWHERE, fields(UnregisterClientRequest), _needs_of_leaving, decided_for(unregister)
     ),
 }

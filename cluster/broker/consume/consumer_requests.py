@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from cluster.broker.consume.ports import ConsumePorts
+from cluster.broker.kernel.net.decisions import Answer, Step, WhenCurrent, decided
+from cluster.broker.kernel.net.offset_decisions import OffsetCommit, WhenCommitted
 from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
 from cluster.broker.kernel.read.topic_checks import check_queue
 from cluster.core.access.needs import Needs, to_consume
@@ -20,36 +22,28 @@ from cluster.protocol.headers import (
     UpdateConsumerOffsetRequest,
     encode,
 )
-from dledger.errors import OutcomeUnknown
 
 
-def query_offset(ports: ConsumePorts, call: Call, request: QueryConsumerOffsetRequest) -> None:
+def query_offset(
+    ports: ConsumePorts, request: QueryConsumerOffsetRequest
+) -> WhenCurrent[ConsumePorts]:
     """14: the group's next offset. Outstanding commits of the group are logged first."""
+    group, topic, queue_id = request.consumer_group, request.topic, request.queue_id
 
-    def look() -> None:
-        offset = ports.state.offsets.get(request.consumer_group, request.topic, request.queue_id)
-        if offset is None:
-            offset = _first_offset(ports, call, request)
-        call.answer(0, encode(OffsetResponse(offset)))
+    def look() -> Step[ConsumePorts]:
+        offset = ports.state.offsets.get(group, topic, queue_id)
+        found = _first_offset(ports, request) if offset is None else offset
+        return Answer(lambda call: call.answer(0, encode(OffsetResponse(found))))
 
-    def flushed(error: Exception | None) -> None:
-        if isinstance(error, OutcomeUnknown):
-            # Of the commits, whose own clients are told; this is a read, which changed nothing.
-            ports.ask_again(call.client, call.frame)
-        elif error is not None:
-            call.refuse(error)
-        else:
-            call.guarded(look)
-
-    call.when_current(lambda: ports.offsets.flushed(request.consumer_group, flushed))
+    return WhenCurrent(lambda: WhenCommitted(group, look, is_read=True))
 
 
-def _first_offset(ports: ConsumePorts, call: Call, request: QueryConsumerOffsetRequest) -> int:
+def _first_offset(ports: ConsumePorts, request: QueryConsumerOffsetRequest) -> int:
     """First offset of a group that never committed: 0 in a young queue, else NotFound.
 
     Source: docs/spec/remoting.md 2.3.
     """
-    if request.set_zero_if_not_found and _is_young(ports, call, request.topic, request.queue_id):
+    if request.set_zero_if_not_found and _is_young(ports, request.topic, request.queue_id):
         return 0
     raise NotFound(
         f"the group {request.consumer_group} has no offset for {request.topic} yet; start from the "
@@ -57,7 +51,7 @@ def _first_offset(ports: ConsumePorts, call: Call, request: QueryConsumerOffsetR
     )
 
 
-def _is_young(ports: ConsumePorts, call: Call, topic: str, queue_id: int) -> bool:
+def _is_young(ports: ConsumePorts, topic: str, queue_id: int) -> bool:
     """Does the queue begin at 0, with a first message that counts as in memory?"""
     queue = ports.derived.queue(topic, queue_id)
     if queue is None or queue.max_offset == 0:
@@ -68,7 +62,9 @@ def _is_young(ports: ConsumePorts, call: Call, topic: str, queue_id: int) -> boo
     return ports.log.store.end_position - first.physical_offset <= ports.young_bytes_max
 
 
-def update_offset(ports: ConsumePorts, call: Call, request: UpdateConsumerOffsetRequest) -> None:
+def update_offset(
+    ports: ConsumePorts, request: UpdateConsumerOffsetRequest
+) -> OffsetCommit | Answer:
     """15: answered, if an answer is wanted, when the log has it."""
     wrong = group_name_error(request.consumer_group)
     if wrong is not None:
@@ -76,13 +72,16 @@ def update_offset(ports: ConsumePorts, call: Call, request: UpdateConsumerOffset
     check_queue(ports.state.topics, request.topic, request.queue_id)
     if request.commit_offset < 0:
         raise InvalidRequest(f"the offset {request.commit_offset} is impossible; send 0 or more")
-    offsets = ports.offsets
     place = request.consumer_group, request.topic, request.queue_id
     if request.advance_only:
-        newest = offsets.newest(*place)
+        newest = ports.offsets.newest(*place)
         if newest is not None and request.commit_offset <= newest:
-            return  # a oneway request: nobody waits
-    offsets.commit(*place, request.commit_offset, None if call.frame.is_oneway else call.done)
+            return Answer(_no_answer)  # a oneway request: nobody waits
+    return OffsetCommit(*place, request.commit_offset)
+
+
+def _no_answer(call: Call) -> None:
+    pass
 
 
 def max_offset(ports: ConsumePorts, call: Call, request: QueueRequest) -> None:
@@ -146,10 +145,13 @@ def _needs_of_queue(request: QueueRequest | SearchOffsetRequest) -> Needs:
 
 ROUTES: dict[int, Handler[ConsumePorts, Any]] = {
     RequestCode.QUERY_CONSUMER_OFFSET: Handler(
-        Who.LEADER, fields(QueryConsumerOffsetRequest), _needs_of_group, query_offset
+        Who.LEADER, fields(QueryConsumerOffsetRequest), _needs_of_group, decided(query_offset)
     ),
     RequestCode.UPDATE_CONSUMER_OFFSET: Handler(
-        Who.LEADER, fields(UpdateConsumerOffsetRequest), _needs_of_group, update_offset
+        Who.LEADER,
+        fields(UpdateConsumerOffsetRequest),
+        _needs_of_group,
+        decided(update_offset),
     ),
     RequestCode.GET_MAX_OFFSET: Handler(
         Who.LEADER, fields(QueueRequest), _needs_of_queue, max_offset

@@ -99,7 +99,6 @@ class Consume:
         self._ports = ConsumePorts(
             locks=self.locks,
             topic_routes=self.topic_routes,
-            ask_again=ask_again,
             config=config,
             derived=derived,
             leadership=leadership,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from cluster.broker.config import BrokerConfig
 from cluster.broker.consume.lock_keeper import Locks
@@ -18,7 +17,6 @@ from cluster.broker.kernel.write.offset_keeper import OffsetKeeper
 from cluster.broker.kernel.write.state_writer import StateWriter
 from cluster.core.apply import AppliedState
 from cluster.core.groups import ClientRegistry
-from cluster.protocol.frames import Frame
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,8 +25,6 @@ class ConsumePorts:
 
     locks: Locks
     topic_routes: TopicRoutes
-    #: Asks the next leader: a leadership ended before it served the request.
-    ask_again: Callable[[Any, Frame], None]
     config: BrokerConfig
     derived: DerivedStore
     leadership: Leadership

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from cluster.broker.kernel.net.decisions import Decision, carry_out
+from cluster.broker.kernel.net.decisions import Decision
 from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
 from cluster.broker.transactions.outcomes import ReadHalf, other_outcome
 from cluster.broker.transactions.ports import TransactionPorts
@@ -112,7 +112,7 @@ def resume_check(ports: TransactionPorts, call: Call, request: ResumeCheckReques
 def _resume(ports: TransactionPorts, call: Call, position: int) -> None:
     transactions = ports.transactions
     if transactions.table.get(position) is not None:
-        carry_out(ports.writer, call, Decision((HalvesChecked({position: 0}),)))
+        Decision((HalvesChecked({position: 0}),)).carry_out(ports, call)
         return
     try:
         read: ReadHalf = transactions.read(position)

@@ -11,9 +11,8 @@ import pytest
 from cluster.broker.admin.groups.settings import PutGroups, forbidden, put_groups
 from cluster.broker.admin.topic_requests import create_topic, create_topics, delete_topic
 from cluster.broker.consume.assignment_requests import set_request_mode
-from cluster.broker.kernel.net.decisions import Decision, WhenSettled, carry_out
+from cluster.broker.kernel.net.decisions import Decision, WhenSettled
 from cluster.broker.kernel.write.rows_in_log import RowsInLog
-from cluster.broker.kernel.write.state_writer import StateWriter
 from cluster.core.apply import AppliedState
 from cluster.core.internal_topics import GroupsChanged, RequestModeChanged, TopicsChanged
 from cluster.core.request_modes import POP, RequestMode
@@ -123,7 +122,7 @@ class Writer:
 
 def carried_out(decision: Decision | WhenSettled, writer: Writer) -> Call:
     call = Call()
-    carry_out(cast(StateWriter, writer), cast(Any, call), decision)
+    decision.carry_out(cast(Any, SimpleNamespace(writer=writer)), cast(Any, call))
     return call
 
 

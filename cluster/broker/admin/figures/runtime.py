@@ -8,7 +8,7 @@ from typing import Any
 
 from cluster.broker.admin.ports import AdminPorts
 from cluster.broker.kernel.live_settings import changed, text_of_setting
-from cluster.broker.kernel.net.decisions import Decision, carry_out
+from cluster.broker.kernel.net.decisions import Decision, decided_for
 from cluster.broker.kernel.net.request_bodies import properties_of
 from cluster.broker.kernel.net.requests import Call, Handler, Who, fields, nothing
 from cluster.broker.kernel.write.level_mark import level_mark
@@ -195,7 +195,7 @@ def get_config(ports: AdminPorts, call: Call, request: None) -> None:
     call.answer(0, {"version": dump(state.topics.version.to_json()).decode()}, body.encode())
 
 
-def update_config(ports: AdminPorts, call: Call, values: dict[str, str]) -> None:
+def update_config(ports: AdminPorts, call: Call, values: dict[str, str]) -> Decision:
     """25: settings of LIVE, by RocketMQ's name or ours, on every node of the group, by the log.
 
     A restarted node, and one that joins, has them, too; an empty value takes one out of the log,
@@ -226,12 +226,10 @@ def update_config(ports: AdminPorts, call: Call, values: dict[str, str]) -> None
     put = {name: text for name, text in put.items() if logged.get(name) != text}
     gone = tuple(name for name in delete if name in logged)
     if not put and not gone:
-        call.answer()
-        return
+        return Decision()
     mark = level_mark(ports.log, ports.state, SETTINGS_LEVEL, "settings in the log")
     change = SettingsChanged(put, gone)
-    changes = (change,) if mark is None else (mark, change)
-    carry_out(ports.writer, call, Decision(changes))
+    return Decision((change,) if mark is None else (mark, change))
 
 
 def stats_data(ports: AdminPorts, call: Call, request: StatsDataRequest) -> None:
@@ -269,7 +267,9 @@ def nothing_expired(_: AdminPorts, call: Call, request: None) -> None:
 ROUTES: dict[int, Handler[AdminPorts, Any]] = {
     RequestCode.GET_BROKER_RUNTIME_INFO: Handler(Who.ANYWHERE, nothing, ADMIN, runtime_info),
     RequestCode.GET_BROKER_CONFIG: Handler(Who.ANYWHERE, nothing, ADMIN, get_config),
-    RequestCode.UPDATE_BROKER_CONFIG: Handler(Who.LEADER, properties_of, ADMIN, update_config),
+    RequestCode.UPDATE_BROKER_CONFIG: Handler(
+        Who.LEADER, properties_of, ADMIN, decided_for(update_config)
+    ),
     RequestCode.VIEW_BROKER_STATS_DATA: Handler(
         Who.LEADER, fields(StatsDataRequest), ADMIN, stats_data
     ),

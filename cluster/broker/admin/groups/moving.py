@@ -6,14 +6,16 @@ that are told drop what they hold of the queues and commit the new offsets thems
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from cluster.broker.admin.ports import AdminPorts
+from cluster.broker.kernel.net.decisions import Answer, Decision, Step, WhenCurrent, decided
+from cluster.broker.kernel.net.offset_decisions import OffsetsMoved, WhenCommitted
 from cluster.broker.kernel.net.request_bodies import existing_topic, legal_group
 from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
 from cluster.core.access.needs import ADMIN
-from cluster.core.groups import BROADCASTING, ConsumerGroup
+from cluster.core.groups import BROADCASTING
 from cluster.core.topics import TopicConfig
 from cluster.errors import ConsumerOffline, InvalidRequest
 from cluster.protocol.admin_headers import CloneOffsetRequest, ResetOffsetRequest
@@ -26,15 +28,13 @@ TO_THE_END = -1
 ALL_QUEUES = -1
 CPP = "CPP"
 
-Step = Callable[[], None]
 
-
-def reset_offset(ports: AdminPorts, call: Call, request: ResetOffsetRequest) -> None:
+def reset_offset(ports: AdminPorts, request: ResetOffsetRequest) -> WhenCurrent[AdminPorts]:
     """222: offsets at a time, at the end, or a given one; code 206 for an unknown group."""
     group, topic = legal_group(request.group), existing_topic(ports.state.topics, request.topic)
     queues = _queues(topic, request)
 
-    def look() -> None:
+    def look() -> Step[AdminPorts]:
         online = ports.registry.consumer_group(group)
         stored = ports.state.offsets.of_group(group)
         if online is None and not stored and ports.state.groups.get(group) is None:
@@ -42,23 +42,13 @@ def reset_offset(ports: AdminPorts, call: Call, request: ResetOffsetRequest) -> 
                 f"the consumer group {group} is not online and has no offsets; start a consumer of "
                 "it, or check the name"
             )
-        table = {queue: _target(ports, call, request, queue) for queue in queues}
-        if not table:
-            _reset_told(ports, call, request, topic.name, table, online)
-            return
-        _commit(ports, call, group, topic.name, table, lambda: moved(table))
+        table = {queue: _target(ports, request, queue) for queue in queues}
+        told: Step[AdminPorts] = Answer(
+            lambda call: _tell_reset(ports, call, request, topic.name, table)
+        )
+        return OffsetsMoved(group, topic.name, table, lambda: told) if table else told
 
-    def moved(table: Mapping[int, int]) -> None:
-        online = ports.registry.consumer_group(group)
-        _reset_told(ports, call, request, topic.name, table, online)
-
-    def flushed(error: Exception | None) -> None:
-        if error is not None:
-            call.refuse(error)
-        else:
-            call.guarded(look)
-
-    call.when_current(lambda: ports.offsets.flushed(group, flushed))
+    return WhenCurrent(lambda: WhenCommitted(group, look))
 
 
 def _queues(topic: TopicConfig, request: ResetOffsetRequest) -> range:
@@ -74,7 +64,7 @@ def _queues(topic: TopicConfig, request: ResetOffsetRequest) -> range:
     return range(request.queue_id, request.queue_id + 1)
 
 
-def _target(ports: AdminPorts, call: Call, request: ResetOffsetRequest, queue_id: int) -> int:
+def _target(ports: AdminPorts, request: ResetOffsetRequest, queue_id: int) -> int:
     """Where the group goes on in one queue. Without force it never goes forward."""
     low, high = ports.queues.bounds(request.topic, queue_id)
     if request.offset is not None and request.offset >= 0:
@@ -93,15 +83,15 @@ def _target(ports: AdminPorts, call: Call, request: ResetOffsetRequest, queue_id
     return offset
 
 
-def _reset_told(
+def _tell_reset(
     ports: AdminPorts,
     call: Call,
     request: ResetOffsetRequest,
     topic: str,
     table: Mapping[int, int],
-    online: ConsumerGroup | None,
 ) -> None:
     """Tell the members (220) and the administrator."""
+    online = ports.registry.consumer_group(request.group)
     broker = ports.config.broker_name
     queues = [(MessageQueue(topic, broker, queue), offset) for queue, offset in table.items()]
     body = b'{"offsetTable":' + dump_queue_map(queues) + b"}"
@@ -126,11 +116,11 @@ def _notice(request: ResetOffsetRequest, body: bytes) -> Frame:
     )
 
 
-def clone_offset(ports: AdminPorts, call: Call, request: CloneOffsetRequest) -> None:
+def clone_offset(ports: AdminPorts, request: CloneOffsetRequest) -> WhenCurrent[AdminPorts]:
     """314: a group takes over another's offsets of a topic, or of all its topics."""
     source, target = legal_group(request.src_group), legal_group(request.dest_group)
 
-    def look() -> None:
+    def look() -> Step[AdminPorts]:
         stored = ports.state.offsets.of_group(source)
         names = [request.topic] if request.topic else sorted(stored)
         todo = [
@@ -138,52 +128,24 @@ def clone_offset(ports: AdminPorts, call: Call, request: CloneOffsetRequest) -> 
             for name in names
             if stored.get(name) and ports.state.topics.get(name) is not None
         ]
-        _commit_all(ports, call, target, todo)
+        return _all_moved(target, todo)
 
-    def flushed(error: Exception | None) -> None:
-        if error is not None:
-            call.refuse(error)
-        else:
-            call.guarded(look)
-
-    call.when_current(lambda: ports.offsets.flushed(source, flushed))
+    return WhenCurrent(lambda: WhenCommitted(source, look))
 
 
-def _commit_all(
-    ports: AdminPorts, call: Call, group: str, todo: list[tuple[str, dict[int, int]]]
-) -> None:
+def _all_moved(group: str, todo: list[tuple[str, dict[int, int]]]) -> Step[AdminPorts]:
+    """One topic after the other, then success."""
     if not todo:
-        call.answer()
-        return
+        return Decision()
     topic, table = todo[0]
-    _commit(ports, call, group, topic, table, lambda: _commit_all(ports, call, group, todo[1:]))
-
-
-def _commit(
-    ports: AdminPorts, call: Call, group: str, topic: str, table: Mapping[int, int], then: Step
-) -> None:
-    """Log offsets of one topic and go on when every reader sees them."""
-    offsets = ports.offsets
-
-    def commit() -> None:
-        for queue, offset in table.items():
-            offsets.commit(group, topic, queue, offset)
-        offsets.flushed(group, logged)
-
-    def logged(error: Exception | None) -> None:
-        if error is not None:
-            call.refuse(error)
-        else:
-            call.guarded(then)
-
-    call.begun(commit)
+    return OffsetsMoved(group, topic, table, lambda: _all_moved(group, todo[1:]))
 
 
 ROUTES: dict[int, Handler[AdminPorts, Any]] = {
     RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: Handler(
-        Who.LEADER, fields(ResetOffsetRequest), ADMIN, reset_offset
+        Who.LEADER, fields(ResetOffsetRequest), ADMIN, decided(reset_offset)
     ),
     RequestCode.CLONE_GROUP_OFFSET: Handler(
-        Who.LEADER, fields(CloneOffsetRequest), ADMIN, clone_offset
+        Who.LEADER, fields(CloneOffsetRequest), ADMIN, decided(clone_offset)
     ),
 }

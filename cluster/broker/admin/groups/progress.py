@@ -10,6 +10,8 @@ from typing import Any
 
 from cluster.broker.admin.groups.waiting import stored_ms, waiting_ms
 from cluster.broker.admin.ports import AdminPorts
+from cluster.broker.kernel.net.decisions import Answer, Step, WhenCurrent, decided
+from cluster.broker.kernel.net.offset_decisions import WhenCommitted
 from cluster.broker.kernel.net.request_bodies import existing_topic, legal_group
 from cluster.broker.kernel.net.requests import Call, Handler, Who, fields, nothing
 from cluster.core.access.needs import ADMIN, Needs, in_group, join, to_consume
@@ -30,16 +32,16 @@ LONG_MAX = (1 << 63) - 1
 Rows = list[tuple[MessageQueue, dict[str, int]]]
 
 
-def consume_stats(ports: AdminPorts, call: Call, request: ConsumeStatsRequest) -> None:
+def consume_stats(ports: AdminPorts, request: ConsumeStatsRequest) -> WhenCurrent[AdminPorts]:
     """208: broker's and consumer's offset of each queue of the topics that a group consumes."""
     group = legal_group(request.consumer_group)
     wanted = _named_topics(request)
 
-    def look() -> None:
-        topics = _consumed(ports, call, group, wanted)
-        call.answer(0, body=_stats_body(ports, call, group, topics))
+    def look(call: Call) -> None:
+        topics = _consumed(ports, group, wanted)
+        call.answer(0, body=_stats_body(ports, group, topics))
 
-    _with_offsets(ports, call, group, look)
+    return _with_offsets(group, look)
 
 
 def broker_consume_stats(ports: AdminPorts, call: Call, request: BrokerConsumeStatsRequest) -> None:
@@ -50,11 +52,11 @@ def broker_consume_stats(ports: AdminPorts, call: Call, request: BrokerConsumeSt
         for bean in ports.state.groups:
             group = str(bean["groupName"])
             stats = []
-            for topic in _consumed(ports, call, group, ()):
+            for topic in _consumed(ports, group, ()):
                 if request.is_order and not topic.order:
                     continue
-                total += sum(_lag(row) for _, row in _rows(ports, call, group, topic))
-                stats.append(_stats_body(ports, call, group, [topic]))
+                total += sum(_lag(row) for _, row in _rows(ports, group, topic))
+                stats.append(_stats_body(ports, group, [topic]))
             if stats:
                 parts.append(b"{" + dump(group) + b":[" + b",".join(stats) + b"]}")
         head = dump({"brokerAddr": ports.leader_address() or "", "totalDiff": total})
@@ -63,11 +65,11 @@ def broker_consume_stats(ports: AdminPorts, call: Call, request: BrokerConsumeSt
     call.when_current(look)
 
 
-def time_span(ports: AdminPorts, call: Call, request: GroupTopicRequest) -> None:
+def time_span(ports: AdminPorts, request: GroupTopicRequest) -> WhenCurrent[AdminPorts]:
     """303: of each queue, when its oldest, newest and last consumed message were stored."""
     group, topic = legal_group(request.group), existing_topic(ports.state.topics, request.topic)
 
-    def look() -> None:
+    def look(call: Call) -> None:
         spans = []
         for queue_id in range(topic.read_queues):
             low, high = ports.queues.bounds(topic.name, queue_id)
@@ -88,7 +90,7 @@ def time_span(ports: AdminPorts, call: Call, request: GroupTopicRequest) -> None
             )
         call.answer(0, body=dump({"consumeTimeSpanSet": spans}))
 
-    _with_offsets(ports, call, group, look)
+    return _with_offsets(group, look)
 
 
 def all_offsets(ports: AdminPorts, call: Call, request: None) -> None:
@@ -122,19 +124,13 @@ def broker_offset(ports: AdminPorts, call: Call, request: None) -> None:
     call.when_current(lambda: call.answer(0, encode(OffsetResponse(ports.state.position))))
 
 
-def _with_offsets(ports: AdminPorts, call: Call, group: str, look: Callable[[], None]) -> None:
-    """Run `look` when all commits of the group so far can be read."""
-
-    def flushed(error: Exception | None) -> None:
-        if error is not None:
-            call.refuse(error)
-        else:
-            call.guarded(look)
-
-    call.when_current(lambda: ports.offsets.flushed(group, flushed))
+def _with_offsets(group: str, look: Callable[[Call], None]) -> WhenCurrent[AdminPorts]:
+    """Answer with `look` when all commits of the group so far can be read."""
+    answer: Step[AdminPorts] = Answer(look)
+    return WhenCurrent(lambda: WhenCommitted(group, lambda: answer))
 
 
-def _consumed(ports: AdminPorts, call: Call, group: str, names: Iterable[str]) -> list[TopicConfig]:
+def _consumed(ports: AdminPorts, group: str, names: Iterable[str]) -> list[TopicConfig]:
     """Existing topics of a group: those named, else those it has offsets of.
 
     One that online members do not subscribe to (any more) is left out.
@@ -150,7 +146,7 @@ def _consumed(ports: AdminPorts, call: Call, group: str, names: Iterable[str]) -
     return found
 
 
-def _rows(ports: AdminPorts, call: Call, group: str, topic: TopicConfig) -> Rows:
+def _rows(ports: AdminPorts, group: str, topic: TopicConfig) -> Rows:
     rows = []
     for queue_id in range(topic.read_queues):
         low, high = ports.queues.bounds(topic.name, queue_id)
@@ -170,12 +166,12 @@ def _lag(row: Mapping[str, int]) -> int:
     return max(row["brokerOffset"] - max(row["consumerOffset"], row["minOffset"]), 0)
 
 
-def _stats_body(ports: AdminPorts, call: Call, group: str, topics: Iterable[TopicConfig]) -> bytes:
+def _stats_body(ports: AdminPorts, group: str, topics: Iterable[TopicConfig]) -> bytes:
     """One ConsumeStats."""
     rows: list[tuple[MessageQueue, Any]] = []
     tps = 0.0
     for topic in topics:
-        rows += _rows(ports, call, group, topic)
+        rows += _rows(ports, group, topic)
         tps += ports.statistics.tps(GROUP_GET_NUMS, f"{topic.name}@{group}", ports.now())
     return b'{"consumeTps":' + dump(tps) + b',"offsetTable":' + dump_queue_map(rows) + b"}"
 
@@ -201,13 +197,13 @@ def _needs_of_correction(request: CorrectionOffsetRequest) -> Needs:
 
 ROUTES: dict[int, Handler[AdminPorts, Any]] = {
     RequestCode.GET_CONSUME_STATS: Handler(
-        Who.LEADER, fields(ConsumeStatsRequest), _needs_of_stats, consume_stats
+        Who.LEADER, fields(ConsumeStatsRequest), _needs_of_stats, decided(consume_stats)
     ),
     RequestCode.GET_BROKER_CONSUME_STATS: Handler(
         Who.LEADER, fields(BrokerConsumeStatsRequest), ADMIN, broker_consume_stats
     ),
     RequestCode.QUERY_CONSUME_TIME_SPAN: Handler(
-        Who.LEADER, fields(GroupTopicRequest), _needs_of_span, time_span
+        Who.LEADER, fields(GroupTopicRequest), _needs_of_span, decided(time_span)
     ),
     RequestCode.GET_ALL_CONSUMER_OFFSET: Handler(Who.LEADER, nothing, ADMIN, all_offsets),
     RequestCode.QUERY_CORRECTION_OFFSET: Handler(

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from cluster.broker.admin.expected_rows import check_expected
 from cluster.broker.admin.ports import AdminPorts
-from cluster.broker.kernel.net.decisions import Decision, carry_out, decided
+from cluster.broker.kernel.net.decisions import Decision, decided
+from cluster.broker.kernel.net.offset_decisions import WhenCommitted
 from cluster.broker.kernel.net.request_bodies import (
     existing_topic,
     json_object,
@@ -135,24 +136,18 @@ def group_config(ports: AdminPorts, call: Call, request: GroupConfigRequest) -> 
     call.answer(0, body=dump(dict(bean)))
 
 
-def delete_group(ports: AdminPorts, call: Call, request: DeleteGroupRequest) -> None:
-    """207: the settings go, its locks too, and with `cleanOffset` its offsets."""
+def delete_group(
+    ports: AdminPorts, request: DeleteGroupRequest
+) -> Decision | WhenCommitted[AdminPorts]:
+    """207: the settings go, its locks too, and with `cleanOffset` its offsets.
+
+    Commits of them that were on their way are in the log then; the deletion comes after these.
+    """
     name = legal_group(request.group_name)
     if name in BUILT_IN_GROUPS:
         raise Unauthorized(f"the group {name} is the broker's own; change another one")
     gone = Decision((GroupsChanged(delete=(name,), clean_offset=request.clean_offset),))
-    if not request.clean_offset:
-        carry_out(ports.writer, call, gone)
-        return
-
-    def flushed(error: Exception | None) -> None:
-        """Commits that were on their way are in the log; the deletion comes after them."""
-        if error is not None:
-            call.refuse(error)
-        else:
-            call.guarded(lambda: carry_out(ports.writer, call, gone))
-
-    ports.offsets.flushed(name, flushed)
+    return WhenCommitted(name, lambda: gone) if request.clean_offset else gone
 
 
 def forbidden(ports: AdminPorts, request: GroupForbiddenRequest) -> Decision:
@@ -189,7 +184,7 @@ ROUTES: dict[int, Handler[AdminPorts, Any]] = {
         Who.LEADER, fields(GroupConfigRequest), _needs, group_config
     ),
     RequestCode.DELETE_SUBSCRIPTIONGROUP: Handler(
-        Who.LEADER, fields(DeleteGroupRequest), ADMIN, delete_group
+        Who.LEADER, fields(DeleteGroupRequest), ADMIN, decided(delete_group)
     ),
     RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: Handler(
         Who.LEADER, fields(GroupForbiddenRequest), ADMIN, decided(forbidden)

@@ -13,6 +13,7 @@ from commitlog.records.names import HALF_TOPIC
 from dledger.errors import OutcomeUnknown, Transferring
 
 Done = Callable[[Exception | None], None]
+_TOO_MANY = "too many offset commits wait; pause, then retry"
 
 
 class OffsetKeeper:
@@ -49,8 +50,11 @@ class OffsetKeeper:
                 f"offsets of {CHECK_GROUP} in {HALF_TOPIC} end transactions that wait; name "
                 "another group"
             )
-        self._check(done)
-        kept = None if done is None else self._bound(done)
+        kept = None
+        if done is not None:
+            if self._commits.waiters >= WAITERS_MAX:
+                raise QueueFull(_TOO_MANY)
+            kept = self._bound(done)
         if self._commits.commit(group, topic, queue, offset, kept):
             self._arm()
         elif done is not None:
@@ -60,13 +64,18 @@ class OffsetKeeper:
         """The offset last wished for here, else the one in the log; None: there is none yet."""
         return self._commits.newest(group, topic, queue)
 
-    def flushed(self, group: str, done: Done) -> None:
-        """Log the group's outstanding commits now; `done(None)` when readers see them."""
-        self._check(done)
-        if self._commits.flush(group, self._bound(done)):
-            self._arm()
-        else:
-            done(None)
+    def flushed(self, group: str, done: Done) -> bool:
+        """Log the group's outstanding commits now; `done(None)` when readers see them.
+
+        False: none is outstanding, and `done` is not called. Raises QueueFull.
+        """
+        if not self._commits.is_outstanding(group):
+            return False
+        if self._commits.waiters >= WAITERS_MAX:
+            raise QueueFull(_TOO_MANY)
+        self._commits.flush(group, self._bound(done))
+        self._arm()
+        return True
 
     def flush(self, group: str) -> None:
         """The group's last member left: do not wait for the second."""
@@ -99,10 +108,6 @@ class OffsetKeeper:
         self._leadership += 1
         for done in self._commits.drop():
             done(OutcomeUnknown("leadership ended before the offset was logged; commit it again"))
-
-    def _check(self, done: Done | None) -> None:
-        if done is not None and self._commits.waiters >= WAITERS_MAX:
-            raise QueueFull("too many offset commits wait; pause, then retry")
 
     def _arm(self) -> None:
         due = self._commits.deadline()
