@@ -69,6 +69,22 @@ TRANSACTIONS = (
         tests=(f"{_BROKER_TESTS}::test_after_the_last_check_it_is_given_up_and_may_be_resumed",),
     ),
     Mutant(
+        "a-queue-is-given-away-while-its-owner-is-logged",
+        ("R23",),
+        (
+            Patch(
+                "cluster.core.locks",
+                "        self._pending.update(((group, queue), to) "
+                "for queue, to in decision.change.items())\n",
+                "",
+            ),
+        ),
+        tests=(
+            "tests/cluster/broker/test_lock_decisions.py"
+            "::test_a_lock_holds_others_off_from_its_decision_on_and_no_judgement_does",
+        ),
+    ),
+    Mutant(
         "a-new-leader-takes-old-leases-for-ended",
         ("R23",),
         (

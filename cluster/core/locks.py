@@ -1,8 +1,8 @@
 """Queues locked for orderly consumption (41, 42): owners from the log, leases on the leader (R23).
 
-    lock(group, client, queues) ─► owned already: renewed      ─► held
-                                ├► free, or its lease ended    ─► LocksChanged to be logged ─► held
-                                └► another client's            ─► not held
+    judge(group, client, queues) ─► owned already: to be renewed ─► held
+                                 ├► free, or its lease ended    ─► LocksChanged to be logged ─► held
+                                 └► another client's            ─► not held
     record applied ─► LockTable: (group, topic, queue) ─► client
 
 Only a change of owner is logged; renewals stay in memory. A new leader gives every owner that it
@@ -78,15 +78,17 @@ class LockTable:
 
 
 class Locked(NamedTuple):
-    """Answer to one request: queues that the client holds now, and owners to log for the others."""
+    """Decision about one request: queues that the client holds, and owners to log for others."""
 
     held: list[Queue]
     change: dict[Queue, str]
 
 
 class LockLeases:
-    """The leases of owners, at the leader. Call `begin` when a leadership begins, and `settled`
-    when a change was applied.
+    """The leases of owners, at the leader.
+
+    Call `begin` when a leadership begins, `proposed` with each decision that is carried out, and
+    `settled` when its change was applied.
     """
 
     def __init__(self, table: LockTable) -> None:
@@ -105,8 +107,8 @@ class LockLeases:
         self._until.clear()
         self._pending.clear()
 
-    def lock(self, group: str, client: str, queues: Iterable[Queue], now: float) -> Locked:
-        """Lock queues for `client`. Raises TooManyLocks before any change."""
+    def judge(self, group: str, client: str, queues: Iterable[Queue], now: float) -> Locked:
+        """The queues that `client` may lock; leases stay as they are. Raises TooManyLocks."""
         held: list[Queue] = []
         change: dict[Queue, str] = {}
         for queue in dict.fromkeys(queues):
@@ -120,24 +122,26 @@ class LockLeases:
         new = sum(self._table.owner(group, queue) == NOBODY for queue in change)
         if self._table.count + len(self._pending) + new > LOCKS_MAX:
             raise TooManyLocks(f"{LOCKS_MAX} queues are locked already; unlock some")
-        for queue in held:
-            self._until[group, queue] = now + LEASE_SECONDS
-        self._pending.update(((group, queue), client) for queue in change)
         return Locked(held, change)
+
+    def proposed(self, group: str, decision: Locked, now: float) -> None:
+        """Renew the client's leases; let no other client have queues with an owner on its way."""
+        for queue in decision.held:
+            self._until[group, queue] = now + LEASE_SECONDS
+        self._pending.update(((group, queue), to) for queue, to in decision.change.items())
 
     def is_locked(self, group: str, now: float) -> bool:
         """True if a client holds a queue of the group: then the group consumes in order."""
         return any(self._lease_until(group, queue) > now for queue in self._table.owned(group))
 
-    def unlock(self, group: str, client: str, queues: Iterable[Queue]) -> dict[Queue, str]:
-        """Return the owners to log: none for queues that `client` holds, others stay locked."""
+    def unlock(self, group: str, client: str, queues: Iterable[Queue]) -> Locked:
+        """The owners to log: none for queues that `client` holds, others stay locked."""
         change = {
             queue: NOBODY
             for queue in queues
             if (group, queue) not in self._pending and self._table.owner(group, queue) == client
         }
-        self._pending.update(((group, queue), NOBODY) for queue in change)
-        return change
+        return Locked([], change)
 
     def settled(self, group: str, change: Mapping[Queue, str], now: float) -> None:
         """End a change that was applied or could not be logged; the table tells which."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from cluster.broker.kernel.write.state_writer import StateWriter
 from cluster.core.internal_topics import LocksChanged
-from cluster.core.locks import LockLeases, Queue
+from cluster.core.locks import Locked, LockLeases
 from cluster.errors import QueueFull
 
 Done = Callable[[Exception | None], None]
@@ -28,8 +28,16 @@ class Locks:
         """Leases were this leader's own; owners are in the log."""
         self.leases.drop()
 
-    def change(self, group: str, owners: dict[Queue, str], done: Done) -> None:
-        """Log new owners; `done(None)` when the table shows them. Raises QueueFull."""
+    def change(self, group: str, decision: Locked, done: Done) -> None:
+        """Log new owners; `done(None)` when the table shows them, at once for none.
+
+        Raises QueueFull.
+        """
+        owners = decision.change
+        self.leases.proposed(group, decision, self._now())
+        if not owners:
+            done(None)
+            return
 
         def settled(error: Exception | None) -> None:
             self.leases.settled(group, owners, self._now())

@@ -5,11 +5,12 @@ Source: docs/spec/remoting.md 2.3.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from cluster.broker.consume.lock_decisions import LockDecision
 from cluster.broker.consume.ports import ConsumePorts
 from cluster.broker.kernel.net.client_ids import check_client_id
+from cluster.broker.kernel.net.decisions import WhenCurrent, decided_for
 from cluster.broker.kernel.net.request_bodies import json_object, json_rows, legal_group
 from cluster.broker.kernel.net.requests import Call, Handler, Who
 from cluster.core.access.needs import Needs, in_group, join, to_consume
@@ -30,13 +31,13 @@ class LockRequest(NamedTuple):
     queues: tuple[MessageQueue, ...]
 
 
-def lock(ports: ConsumePorts, call: Call, request: LockRequest) -> None:
+def lock(ports: ConsumePorts, call: Call, request: LockRequest) -> WhenCurrent[ConsumePorts]:
     """41: queues that this client holds from now on for a lease. Others are not in the answer."""
     group, client, queues = request.group, request.client, _own_queues(ports, call, request)
     check_client_id(ports.registry, call, client, [group])
-    locks, table = ports.locks, ports.state.locks
+    leases, table = ports.locks.leases, ports.state.locks
 
-    def answer() -> None:
+    def answer(call: Call) -> None:
         broker = ports.config.broker_name
         held = [
             MessageQueue(*_named(queue, broker)).to_json()
@@ -45,43 +46,21 @@ def lock(ports: ConsumePorts, call: Call, request: LockRequest) -> None:
         ]
         call.answer(0, body=dump({"lockOKMQSet": held}))
 
-    def look() -> None:
+    def look() -> LockDecision:
         try:
-            locked = locks.leases.lock(group, client, queues, ports.now())
+            return LockDecision(group, leases.judge(group, client, queues, ports.now()), answer)
         except TooManyLocks as full:
             raise QueueFull(str(full)) from None
-        if locked.change:
-            locks.change(group, locked.change, _then(call, answer))
-        else:
-            answer()
 
-    call.when_current(look)
+    return WhenCurrent(look)
 
 
-def unlock(ports: ConsumePorts, call: Call, request: LockRequest) -> None:
+def unlock(ports: ConsumePorts, call: Call, request: LockRequest) -> WhenCurrent[ConsumePorts]:
     """42: free those of these queues that this client has locked."""
     group, client, queues = request.group, request.client, _own_queues(ports, call, request)
     check_client_id(ports.registry, call, client, [group])
-    locks = ports.locks
-
-    def look() -> None:
-        freed = locks.leases.unlock(group, client, queues)
-        if freed:
-            locks.change(group, freed, call.done)
-        else:
-            call.answer()
-
-    call.when_current(look)
-
-
-def _then(call: Call, step: Callable[[], None]) -> Callable[[Exception | None], None]:
-    def settled(error: Exception | None) -> None:
-        if error is not None:
-            call.refuse(error)
-        else:
-            call.guarded(step)
-
-    return settled
+    leases = ports.locks.leases
+    return WhenCurrent(lambda: LockDecision(group, leases.unlock(group, client, queues)))
 
 
 def _named(queue: Queue, broker: str) -> tuple[str, str, int]:
@@ -124,6 +103,6 @@ def _needs(request: LockRequest) -> Needs:
 
 
 ROUTES: dict[int, Handler[ConsumePorts, Any]] = {
-    RequestCode.LOCK_BATCH_MQ: Handler(Who.LEADER, _read, _needs, lock),
-    RequestCode.UNLOCK_BATCH_MQ: Handler(Who.LEADER, _read, _needs, unlock),
+    RequestCode.LOCK_BATCH_MQ: Handler(Who.LEADER, _read, _needs, decided_for(lock)),
+    RequestCode.UNLOCK_BATCH_MQ: Handler(Who.LEADER, _read, _needs, decided_for(unlock)),
 }

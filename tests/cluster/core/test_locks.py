@@ -18,7 +18,8 @@ class Leader:
         self.leases.begin(now)
 
     def lock(self, client: str, now: float, *queues: tuple[str, int]) -> set[tuple[str, int]]:
-        locked = self.leases.lock("g", client, queues, now)
+        locked = self.leases.judge("g", client, queues, now)
+        self.leases.proposed("g", locked, now)
         self.table.replay("g", locked.change)
         self.leases.settled("g", locked.change, now)
         return {queue for queue in queues if self.table.owner("g", queue) == client}
@@ -36,7 +37,7 @@ def test_the_first_has_it_until_its_lease_ends() -> None:
 def test_a_renewal_is_not_logged() -> None:
     leader = Leader(LockTable(), 0.0)
     leader.lock("a", 1.0, Q0)
-    assert leader.leases.lock("g", "a", [Q0], 2.0) == ([Q0], {})
+    assert leader.leases.judge("g", "a", [Q0], 2.0) == ([Q0], {})
 
 
 def test_a_new_leader_gives_every_owner_a_full_lease() -> None:
@@ -50,21 +51,24 @@ def test_a_new_leader_gives_every_owner_a_full_lease() -> None:
 def test_nobody_else_gets_a_queue_whose_owner_is_being_logged() -> None:
     table = LockTable()
     leases = LockLeases(table)
-    first = leases.lock("g", "a", [Q0], 0.0)
-    assert leases.lock("g", "b", [Q0], 0.0) == ([], {})
-    assert leases.unlock("g", "b", [Q0]) == {}
+    first = leases.judge("g", "a", [Q0], 0.0)
+    assert leases.judge("g", "b", [Q0], 0.0).change == {Q0: "b"}, "a judgement holds nobody off"
+    leases.proposed("g", first, 0.0)
+    assert leases.judge("g", "b", [Q0], 0.0) == ([], {})
+    assert leases.unlock("g", "b", [Q0]) == ([], {})
     leases.settled("g", first.change, 0.0)  # it was not logged: the table still says nobody
-    assert leases.lock("g", "b", [Q0], 0.0).change == {Q0: "b"}
+    assert leases.judge("g", "b", [Q0], 0.0).change == {Q0: "b"}
 
 
 def test_only_the_owner_unlocks() -> None:
     leader = Leader(LockTable(), 0.0)
     leader.lock("a", 0.0, Q0)
-    assert leader.leases.unlock("g", "b", [Q0]) == {}
-    change = leader.leases.unlock("g", "a", [Q0, Q1])
-    assert change == {Q0: NOBODY}
-    leader.table.replay("g", change)
-    leader.leases.settled("g", change, 1.0)
+    assert leader.leases.unlock("g", "b", [Q0]) == ([], {})
+    freed = leader.leases.unlock("g", "a", [Q0, Q1])
+    assert freed == ([], {Q0: NOBODY})
+    leader.leases.proposed("g", freed, 1.0)
+    leader.table.replay("g", freed.change)
+    leader.leases.settled("g", freed.change, 1.0)
     assert leader.lock("b", 1.0, Q0) == {Q0}
 
 
@@ -77,6 +81,6 @@ def test_the_table_is_restored_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (again.rows(), again.count) == (table.rows(), 3)
     monkeypatch.setattr(locks_module, "LOCKS_MAX", 3)
     with pytest.raises(TooManyLocks):
-        LockLeases(again).lock("g", "a", [("T", 2)], 0.0)
+        LockLeases(again).judge("g", "a", [("T", 2)], 0.0)
     again.replay_deletion("g")
     assert again.count == 1
