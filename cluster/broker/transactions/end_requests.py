@@ -8,11 +8,11 @@ oneway; what gets lost on the way is asked for later (check_back.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
-from cluster.broker.kernel.net.decisions import Decision
+from cluster.broker.kernel.net.decisions import Decision, Step, WhenShown, decided, decided_for
 from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
+from cluster.broker.transactions.decisions import Ended
 from cluster.broker.transactions.outcomes import ReadHalf, other_outcome
 from cluster.broker.transactions.ports import TransactionPorts
 from cluster.core.access.needs import ADMIN, Needs, as_producer, to_publish
@@ -23,49 +23,36 @@ from cluster.protocol.codes import RequestCode
 from cluster.protocol.headers import EndTransactionRequest, ResumeCheckRequest
 from cluster.protocol.offset_id import decode_offset_id
 from commitlog.records.names import CHECK_MAX_TIME_TOPIC
-from dledger.errors import DledgerError, NotLeader, OutcomeUnknown, Transferring
 
 _UNKNOWN: Final = 0
 _OUTCOMES: Final = {8: Outcome.COMMITTED, 12: Outcome.ROLLED_BACK}
 
 
-def end_transaction(ports: TransactionPorts, call: Call, request: EndTransactionRequest) -> None:
+def end_transaction(
+    ports: TransactionPorts, call: Call, request: EndTransactionRequest
+) -> Step[TransactionPorts]:
     """37. The half is in the log, and so in the table once that has caught up with the log."""
     if request.commit_or_rollback == _UNKNOWN:
-        call.answer()  # it does not know yet, and is asked later
-        return
+        return Decision()  # it does not know yet, and is asked later
     outcome = _OUTCOMES.get(request.commit_or_rollback)
     if outcome is None:
         raise InvalidRequest(
             f"commitOrRollback is {request.commit_or_rollback}; send 8 to commit, 12 to roll back "
             "or 0 while it is not known"
         )
-    _when_caught_up(ports, call, lambda: _end(ports, call, request, outcome))
-
-
-def _when_caught_up(ports: TransactionPorts, call: Call, then: Callable[[], None]) -> None:
-    """Go on when the table shows everything that was acknowledged."""
-
-    def ready(error: DledgerError | None) -> None:
-        if error is not None:
-            call.refuse(error)
-        else:
-            call.guarded(then)
-
-    ports.derived.when_shown(ports.log.applied, ready)
+    return WhenShown(ports.log.applied, lambda: _end(ports, call, request, outcome))
 
 
 def _end(
     ports: TransactionPorts, call: Call, request: EndTransactionRequest, outcome: Outcome
-) -> None:
+) -> Ended | Decision:
     position = request.commit_log_offset
     table = ports.transactions.table
     half = table.get(position)
     if half is None:
         before = table.recent(position)
         if before is outcome:
-            call.answer()
-            return
+            return Decision()
         if before is not None:
             raise other_outcome(before)
         raise ServerError(
@@ -85,35 +72,21 @@ def _end(
             "the quiet time that the producer set for itself is over; wait until the broker asks "
             "for its outcome"
         )
-    ports.transactions.end(read, outcome, lambda error: _ended(ports, call, error))
+    return Ended(read, outcome)
 
 
-def _ended(ports: TransactionPorts, call: Call, error: Exception | None) -> None:
-    """Answer the request; when the leadership ended with it, route it to the next leader, once."""
-    if isinstance(error, NotLeader | Transferring | OutcomeUnknown) and not call.client.closed:
-
-        def again(late: bool) -> None:
-            if late and not ports.leadership.leads:
-                call.refuse(error)
-            else:
-                ports.route(call.client, call.frame)
-
-        if ports.leadership.hold(again, len(call.frame.body)):
-            return
-    call.done(error)
-
-
-def resume_check(ports: TransactionPorts, call: Call, request: ResumeCheckRequest) -> None:
+def resume_check(
+    ports: TransactionPorts, request: ResumeCheckRequest
+) -> WhenShown[TransactionPorts]:
     """323: a half that was given up becomes a half again; one that waits is asked for anew."""
     position = decode_offset_id(request.msg_id)[2]
-    _when_caught_up(ports, call, lambda: _resume(ports, call, position))
+    return WhenShown(ports.log.applied, lambda: _resume(ports, position))
 
 
-def _resume(ports: TransactionPorts, call: Call, position: int) -> None:
+def _resume(ports: TransactionPorts, position: int) -> Ended | Decision:
     transactions = ports.transactions
     if transactions.table.get(position) is not None:
-        Decision((HalvesChecked({position: 0}),)).carry_out(ports, call)
-        return
+        return Decision((HalvesChecked({position: 0}),))
     try:
         read: ReadHalf = transactions.read(position)
     except NotFound as error:
@@ -124,9 +97,8 @@ def _resume(ports: TransactionPorts, call: Call, position: int) -> None:
             f"resume only what was given up, in {CHECK_MAX_TIME_TOPIC}"
         )
     if transactions.table.recent(position) is Outcome.RESUMED:
-        call.answer()
-        return
-    transactions.end(read, Outcome.RESUMED, lambda error: _ended(ports, call, error))
+        return Decision()
+    return Ended(read, Outcome.RESUMED)
 
 
 def _needs(request: EndTransactionRequest) -> Needs:
@@ -137,9 +109,9 @@ def _needs(request: EndTransactionRequest) -> Needs:
 
 ROUTES: dict[int, Handler[TransactionPorts, Any]] = {
     RequestCode.END_TRANSACTION: Handler(
-        Who.LEADER, fields(EndTransactionRequest), _needs, end_transaction
+        Who.LEADER, fields(EndTransactionRequest), _needs, decided_for(end_transaction)
     ),
     RequestCode.RESUME_CHECK_HALF_MESSAGE: Handler(
-        Who.LEADER, fields(ResumeCheckRequest), ADMIN, resume_check
+        Who.LEADER, fields(ResumeCheckRequest), ADMIN, decided(resume_check)
     ),
 }
