@@ -27,8 +27,8 @@ DELAYED_RULES = (
         (
             Patch(
                 "cluster.core.delay.settling",
-                "        if position in self._positions:\n            return False\n",
-                "",
+                "        return position in self._positions\n",
+                "        return False\n",
             ),
         ),
         tests=("tests/cluster/broker/test_retries.py::test_of_two_recalls_at_once_one_counts",),

@@ -10,12 +10,14 @@ from cluster.broker.delay.delivery import Delivery
 from cluster.broker.delay.outcomes import OutcomeWriter
 from cluster.broker.delay.ports import DelayPorts
 from cluster.broker.delay.recalls import needs_of_recall, read_recall, recall
-from cluster.broker.delay.retries import RetryTopics, needs_of_send_back, send_back
+from cluster.broker.delay.retries import needs_of_send_back, send_back
+from cluster.broker.delay.retry_topics import RetryTopics
 from cluster.broker.kernel.apply.derived import DerivedStore
 from cluster.broker.kernel.apply.leader_tables import LeaderTables
 from cluster.broker.kernel.environment import BrokerEnvironment
 from cluster.broker.kernel.events.leadership import Leadership
 from cluster.broker.kernel.events.leadership_parts import LeadershipParts
+from cluster.broker.kernel.net.decisions import decided, decided_for
 from cluster.broker.kernel.net.requests import Handler, Who, bind, fields
 from cluster.broker.kernel.read.reader import RecordReader
 from cluster.broker.kernel.write.appender import Appender
@@ -28,9 +30,9 @@ from commitlog.records.hosts import pack_host
 
 ROUTES: dict[int, Handler[DelayPorts, Any]] = {
     RequestCode.CONSUMER_SEND_MSG_BACK: Handler(
-        Who.LEADER, fields(SendBackRequest), needs_of_send_back, send_back
+        Who.LEADER, fields(SendBackRequest), needs_of_send_back, decided_for(send_back)
     ),
-    RequestCode.RECALL_MESSAGE: Handler(Who.LEADER, read_recall, needs_of_recall, recall),
+    RequestCode.RECALL_MESSAGE: Handler(Who.LEADER, read_recall, needs_of_recall, decided(recall)),
 }
 
 

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from cluster.broker.delay.decisions import Recalled
 from cluster.broker.delay.ports import DelayPorts
-from cluster.broker.kernel.net.requests import Call
+from cluster.broker.kernel.net.decisions import WhenCurrent
 from cluster.core.access.needs import Needs, to_publish
 from cluster.core.delay.folds import real_place
 from cluster.errors import IllegalOperation, InvalidRequest, RequestNotSupported
 from cluster.protocol.frames import Frame
-from cluster.protocol.headers import decode, encode
-from cluster.protocol.recall_headers import RecallRequest, RecallResponse, read_recall_handle
+from cluster.protocol.headers import decode
+from cluster.protocol.recall_headers import RecallRequest, read_recall_handle
 from commitlog.records.message_fast import scan_record
 from commitlog.records.names import TIMER_TOPIC
-from dledger.errors import DledgerError
 
 KEY_HITS_MAX = 64  # a unique key has one message; others share its hash, or were made to
 
@@ -48,32 +48,24 @@ def needs_of_recall(request: Recall) -> Needs:
     return to_publish(request.topic)
 
 
-def recall(ports: DelayPorts, call: Call, request: Recall) -> None:
+def recall(ports: DelayPorts, request: Recall) -> WhenCurrent[DelayPorts]:
     """370: answered when the log has it. 604 when it is delivered, recalled or unknown."""
     if request.broker_name != ports.config.broker_name:
         raise InvalidRequest(f"the handle is of the broker {request.broker_name}; ask that one")
-    call.when_current(lambda: _take_back(ports, call, request.topic, request.key))
+    return WhenCurrent(lambda: _take_back(ports, request.topic, request.key))
 
 
-def _take_back(ports: DelayPorts, call: Call, topic: str, key: str) -> None:
-    outcomes = ports.outcomes
-    position = _find(ports, call, topic.encode(), key)
-    if position is None or not outcomes.settling.begin(position):
+def _take_back(ports: DelayPorts, topic: str, key: str) -> Recalled:
+    position = _find(ports, topic.encode(), key)
+    if position is None or position in ports.outcomes.settling:
         raise IllegalOperation(
             f"the message {key} of {topic} does not wait any more; look for it in "
             "the topic, it was delivered or recalled"
         )
-
-    def told(positions: list[int], error: DledgerError | None) -> None:
-        if error is None:
-            call.answer(0, encode(RecallResponse(key)))
-        else:
-            call.refuse(error)
-
-    outcomes.begin(told).note(position, "recalled", "a client asked for it")
+    return Recalled(position, key)
 
 
-def _find(ports: DelayPorts, call: Call, topic: bytes, key: str) -> int | None:
+def _find(ports: DelayPorts, topic: bytes, key: str) -> int | None:
     """The waiting timer message of `topic` with that unique key."""
     index = ports.derived.index
     if index is None:

@@ -20,9 +20,13 @@ class Settling:
     def __len__(self) -> int:
         return len(self._positions)
 
+    def __contains__(self, position: int) -> bool:
+        """Is an outcome on its way?"""
+        return position in self._positions
+
     def begin(self, position: int) -> bool:
         """An outcome is proposed; False when one is on its way already."""
-        if position in self._positions:
+        if position in self:
             return False
         self._positions.add(position)
         return True
