@@ -18,8 +18,8 @@ ACCOUNTS = (
         (
             Patch(
                 "cluster.broker.access.accounts.changes",
-                "        self._on_its_way = change\n",
-                "",
+                "    if ports.writer.accounts_in_log.is_changing(ACCOUNTS):\n",
+                "    if False:\n",
             ),
         ),
         tests=(f"{_ACCOUNTS}test_the_last_administrator_stays_however_two_are_deleted",),
@@ -165,10 +165,10 @@ ACCOUNTS = (
         (
             Patch(
                 "cluster.broker.access.accounts.changes",
-                "        mark = self._mark(level_of_accounts(rows))\n",
-                "        mark = self._mark(level_of_accounts(rows))\n"
-                "        if mark is not None:\n"
-                "            self._writer.write(mark, lambda error: None)\n",
+                "    mark = _mark(ports, level_of_accounts(rows))\n",
+                "    mark = _mark(ports, level_of_accounts(rows))\n"
+                "    if mark is not None:\n"
+                "        ports.writer.write(mark, lambda error: None)\n",
             ),
         ),
         tests=(f"{_JUDGED}test_a_change_that_the_log_does_not_take_brings_no_mark",),

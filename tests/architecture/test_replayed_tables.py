@@ -39,7 +39,6 @@ APPLY_PATH = {
 }
 #: Files of features that write records another way than by a `Decision` of a handler → why.
 WRITE = {
-    "cluster/broker/access/accounts/changes.py": "one change at a time; import of many rows",
     "cluster/broker/access/audit/keeping.py": "retention of the audit log, on a timer",
     "cluster/broker/access/audit/trail.py": "entries stand in front of what they are about",
     "cluster/broker/admin/retention.py": "old files, on a timer and on a full disk",

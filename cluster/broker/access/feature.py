@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from cluster.broker.access.accounts import requests, rocketmq
-from cluster.broker.access.accounts.changes import AccountChanges
 from cluster.broker.access.audit import requests as audit_requests
 from cluster.broker.access.audit.keeping import Keeping
 from cluster.broker.access.audit.restored import RestoreNote
@@ -44,10 +43,8 @@ class AccessControl:
         access: Access,
     ) -> None:
         config, owned = environment.config, environment.owned
-        changes = AccountChanges(log, state, writer, peers_prove=config.cluster_secret is not None)
         self._ports = AccessPorts(
             access=access,
-            account_changes=leadership_parts.add(changes, AccountChanges.leadership_ended),
             config=config,
             derived=derived,
             leadership=leadership,

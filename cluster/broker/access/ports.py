@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cluster.broker.access.accounts.changes import AccountChanges
 from cluster.broker.config import BrokerConfig
 from cluster.broker.kernel.apply.derived import DerivedStore
 from cluster.broker.kernel.events.leadership import Leadership
@@ -23,7 +22,6 @@ class AccessPorts:
     """Made once, by the feature."""
 
     access: Access
-    account_changes: AccountChanges
     config: BrokerConfig
     derived: DerivedStore
     leadership: Leadership

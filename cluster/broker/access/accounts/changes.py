@@ -1,4 +1,4 @@
-"""AccountChanges checks a change of accounts against the current ones and logs it; one at a time.
+"""A change of accounts is checked against the current ones, and decided; one at a time.
 
     rows ─► the log's form ─► checks: secrets, sizes, an administrator is left ─► [level mark]
          ─► one entry ─► answered
@@ -11,16 +11,16 @@ change that can still be on its way is the leader's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from cluster.broker.kernel.ports import LogPort
+from cluster.broker.access.ports import AccessPorts
+from cluster.broker.kernel.net.decisions import Decision
 from cluster.broker.kernel.write.level_mark import level_mark
-from cluster.broker.kernel.write.state_writer import StateWriter
+from cluster.broker.kernel.write.state_writer import ACCOUNTS
 from cluster.core.access.account_rows import logged_row
 from cluster.core.access.account_table import NO_ADMINISTRATOR
 from cluster.core.access.accounts import AccountsError, read_account
-from cluster.core.apply import AppliedState
 from cluster.core.feature_level import ACCOUNTS_LEVEL, QUOTAS_LEVEL, SECRETS_LEVEL
 from cluster.core.internal_topics import AccountsChanged, LevelRaised
 from cluster.core.leveled_tables import level_of_accounts
@@ -33,67 +33,44 @@ _WHAT: Final = {
     QUOTAS_LEVEL: "quotas of accounts",
     SECRETS_LEVEL: "previous secrets of accounts",
 }
-Done = Callable[[Exception | None], None]
 
 
-class AccountChanges:
-    """Changes the accounts of a cluster; used on a leader that has applied all earlier entries."""
+def changed_accounts(ports: AccessPorts, put: Iterable[Row], delete: Iterable[str]) -> Decision:
+    """The change as it is logged; no record where everything is so already.
 
-    def __init__(
-        self, log: LogPort, state: AppliedState, writer: StateWriter, *, peers_prove: bool
-    ) -> None:
-        """`peers_prove`: peers have to prove the cluster secret before they pass requests on."""
-        self._log, self._state, self._writer = log, state, writer
-        self._peers_prove = peers_prove
-        self._on_its_way: object = None
+    Raises InvalidRequest for invalid rows, ServiceNotAvailable while another one is on its way.
+    """
+    if ports.writer.accounts_in_log.is_changing(ACCOUNTS):
+        raise ServiceNotAvailable("another change of accounts is on its way; ask again")
+    table, put = ports.state.accounts, [*put]
+    if put and not len(table) and not any(map(_may_be_chief, put)):
+        # Without accounts any client may ask, so refuse before the cost of reading the rows.
+        raise InvalidRequest(NO_ADMINISTRATOR)
+    rows = [row for row in map(account_row, put) if row != table.get(row["accessKey"])]
+    try:
+        gone = tuple(key for key in dict.fromkeys(delete) if table.get(key) is not None)
+        if not rows and not gone:
+            return Decision()
+        for row in rows:
+            check_secret(read_account(row))
+        table.check(rows, gone)
+    except AccountsError as error:
+        raise InvalidRequest(str(error)) from None
+    change = AccountsChanged(tuple(rows), gone)
+    mark = _mark(ports, level_of_accounts(rows))
+    return Decision((change,) if mark is None else (mark, change))
 
-    def leadership_ended(self) -> None:
-        """Forget the change on its way: only the next leader finds out whether it is committed."""
-        self._on_its_way = None
 
-    def change(self, put: Iterable[Row], delete: Iterable[str], done: Done) -> None:
-        """Log the change; `done(None)` is called when it is applied, at once for no change.
-
-        Raises InvalidRequest for invalid rows, ServiceNotAvailable while another one is on its way.
-        """
-        if self._on_its_way is not None:
-            raise ServiceNotAvailable("another change of accounts is on its way; ask again")
-        table, put = self._state.accounts, [*put]
-        if put and not len(table) and not any(map(_may_be_chief, put)):
-            # Without accounts any client may ask, so refuse before the cost of reading the rows.
-            raise InvalidRequest(NO_ADMINISTRATOR)
-        rows = [row for row in map(account_row, put) if row != table.get(row["accessKey"])]
-        try:
-            gone = tuple(key for key in dict.fromkeys(delete) if table.get(key) is not None)
-            if not rows and not gone:
-                done(None)
-                return
-            for row in rows:
-                check_secret(read_account(row))
-            table.check(rows, gone)
-        except AccountsError as error:
-            raise InvalidRequest(str(error)) from None
-        change = AccountsChanged(tuple(rows), gone)
-        mark = self._mark(level_of_accounts(rows))
-
-        def logged(error: Exception | None) -> None:
-            if self._on_its_way is change:
-                self._on_its_way = None
-            done(error)
-
-        self._writer.write(change, logged, *(() if mark is None else (mark,)))
-        self._on_its_way = change
-
-    def _mark(self, level: int) -> LevelRaised | None:
-        """The level mark that must be in the log before these rows (R28); None if it is there."""
-        log = self._log
-        is_first = not len(self._state.accounts)
-        if is_first and log.driver.roster.levels() and not self._peers_prove:
-            raise InvalidRequest(
-                "accounts in a group of several nodes need broker.cluster_secret, the same on "
-                "each: without it everybody can say to be a node; set it and restart them"
-            )
-        return level_mark(log, self._state, level, _WHAT[level])
+def _mark(ports: AccessPorts, level: int) -> LevelRaised | None:
+    """The level mark that must be in the log before these rows (R28); None if it is there."""
+    log, state = ports.log, ports.state
+    peers_prove = ports.config.cluster_secret is not None
+    if not len(state.accounts) and log.driver.roster.levels() and not peers_prove:
+        raise InvalidRequest(
+            "accounts in a group of several nodes need broker.cluster_secret, the same on "
+            "each: without it everybody can say to be a node; set it and restart them"
+        )
+    return level_mark(log, state, level, _WHAT[level])
 
 
 def _may_be_chief(row: Row) -> bool:

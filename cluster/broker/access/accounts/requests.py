@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from cluster.broker.access.accounts.changes import account_row
+from cluster.broker.access.accounts.changes import account_row, changed_accounts
 from cluster.broker.access.ports import AccessPorts
+from cluster.broker.kernel.net.decisions import Decision, decided
 from cluster.broker.kernel.net.request_bodies import json_object, json_rows
 from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
 from cluster.core.access.account_rows import without_scopes
@@ -71,14 +72,14 @@ def read_change(frame: Frame) -> ChangeAccounts:
     return ChangeAccounts(create, alter, put, delete)
 
 
-def change_accounts(ports: AccessPorts, call: Call, request: ChangeAccounts) -> None:
+def change_accounts(ports: AccessPorts, request: ChangeAccounts) -> Decision:
     """31018."""
     rows = [*request.put]
     rows += [_created(ports, row) for row in request.create]
     rows += [_altered(ports, row) for row in request.alter]
     for key in request.delete:
         existing_account(ports, key)
-    ports.account_changes.change(rows, request.delete, call.done)
+    return changed_accounts(ports, rows, request.delete)
 
 
 def existing_account(ports: AccessPorts, key: str) -> dict[str, Any]:
@@ -152,7 +153,7 @@ def list_accounts(ports: AccessPorts, call: Call, request: ListAccountsRequest) 
 
 
 ROUTES: dict[int, Handler[AccessPorts, Any]] = {
-    RequestCode.CHANGE_ACCOUNTS: Handler(Who.LEADER, read_change, ADMIN, change_accounts),
+    RequestCode.CHANGE_ACCOUNTS: Handler(Who.LEADER, read_change, ADMIN, decided(change_accounts)),
     RequestCode.LIST_ACCOUNTS: Handler(
         Who.LEADER, fields(ListAccountsRequest), ADMIN, list_accounts
     ),

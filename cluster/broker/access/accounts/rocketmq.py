@@ -15,9 +15,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
-from cluster.broker.access.accounts.changes import account_row
+from cluster.broker.access.accounts.changes import account_row, changed_accounts
 from cluster.broker.access.accounts.requests import existing_account, joined, merged
 from cluster.broker.access.ports import AccessPorts
+from cluster.broker.kernel.net.decisions import Decision, decided
 from cluster.broker.kernel.net.request_bodies import json_object, json_rows
 from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
 from cluster.core.access.account_rows import without_scopes
@@ -81,7 +82,7 @@ def _user_of(subject: str) -> str:
 # -- users -----------------------------------------------------------------------------------------
 
 
-def create_user(ports: AccessPorts, call: Call, request: WithBody) -> None:
+def create_user(ports: AccessPorts, request: WithBody) -> Decision:
     """3001."""
     row = _user_row(request)
     if "secretKey" not in row:
@@ -90,18 +91,18 @@ def create_user(ports: AccessPorts, call: Call, request: WithBody) -> None:
     merged = {**found, **row}
     if found and account_row(merged) != found:
         raise InvalidRequest(f"the user {request.name[:64]!r} exists; change it with updateUser")
-    ports.account_changes.change([merged], (), call.done)
+    return changed_accounts(ports, [merged], ())
 
 
-def update_user(ports: AccessPorts, call: Call, request: WithBody) -> None:
+def update_user(ports: AccessPorts, request: WithBody) -> Decision:
     """3002: fields that are not given stay."""
     row = merged(existing_account(ports, request.name), _user_row(request))
-    ports.account_changes.change([row], (), call.done)
+    return changed_accounts(ports, [row], ())
 
 
-def delete_user(ports: AccessPorts, call: Call, request: UserRequest) -> None:
+def delete_user(ports: AccessPorts, request: UserRequest) -> Decision:
     """3003."""
-    ports.account_changes.change((), (request.username,), call.done)
+    return changed_accounts(ports, (), (request.username,))
 
 
 def get_user(ports: AccessPorts, call: Call, request: UserRequest) -> None:
@@ -162,16 +163,16 @@ def _list(rows: Iterator[Row], advice: str) -> bytes:
 # -- ACLs ------------------------------------------------------------------------------------------
 
 
-def put_acl(ports: AccessPorts, call: Call, request: WithBody) -> None:
+def put_acl(ports: AccessPorts, request: WithBody) -> Decision:
     """3006 and 3007: policies of the resources that are named; those of others stay."""
     row = existing_account(ports, request.name)
     policies = {_place(policy): policy for policy in row.get("policies", ())}
     for policy in _policies_of(request.body):
         policies[_place(policy)] = policy
-    ports.account_changes.change([{**row, "policies": [*policies.values()]}], (), call.done)
+    return changed_accounts(ports, [{**row, "policies": [*policies.values()]}], ())
 
 
-def delete_acl(ports: AccessPorts, call: Call, request: DeleteAclRequest) -> None:
+def delete_acl(ports: AccessPorts, request: DeleteAclRequest) -> Decision:
     """3008: rights of plain_acl.yml's kind go with the policies of the same resource."""
     row = existing_account(ports, _user_of(request.subject))
     resource = resource_text(request.resource or "")
@@ -189,7 +190,7 @@ def delete_acl(ports: AccessPorts, call: Call, request: DeleteAclRequest) -> Non
                 row[by_name] = rights
             if gone == ("Default", f"{what}:*"):
                 row.pop(default, None)
-    ports.account_changes.change([row], (), call.done)
+    return changed_accounts(ports, [row], ())
 
 
 def get_acl(ports: AccessPorts, call: Call, request: AclRequest) -> None:
@@ -281,14 +282,18 @@ def _shown(place: tuple[str, str], permission: str) -> Row:
 
 
 ROUTES: dict[int, Handler[AccessPorts, Any]] = {
-    RequestCode.AUTH_CREATE_USER: Handler(Who.LEADER, _read_user, ADMIN, create_user),
-    RequestCode.AUTH_UPDATE_USER: Handler(Who.LEADER, _read_user, ADMIN, update_user),
-    RequestCode.AUTH_DELETE_USER: Handler(Who.LEADER, fields(UserRequest), ADMIN, delete_user),
+    RequestCode.AUTH_CREATE_USER: Handler(Who.LEADER, _read_user, ADMIN, decided(create_user)),
+    RequestCode.AUTH_UPDATE_USER: Handler(Who.LEADER, _read_user, ADMIN, decided(update_user)),
+    RequestCode.AUTH_DELETE_USER: Handler(
+        Who.LEADER, fields(UserRequest), ADMIN, decided(delete_user)
+    ),
     RequestCode.AUTH_GET_USER: Handler(Who.LEADER, fields(UserRequest), ADMIN, get_user),
     RequestCode.AUTH_LIST_USER: Handler(Who.LEADER, fields(ListUsersRequest), ADMIN, list_users),
-    RequestCode.AUTH_CREATE_ACL: Handler(Who.LEADER, _read_acl, ADMIN, put_acl),
-    RequestCode.AUTH_UPDATE_ACL: Handler(Who.LEADER, _read_acl, ADMIN, put_acl),
-    RequestCode.AUTH_DELETE_ACL: Handler(Who.LEADER, fields(DeleteAclRequest), ADMIN, delete_acl),
+    RequestCode.AUTH_CREATE_ACL: Handler(Who.LEADER, _read_acl, ADMIN, decided(put_acl)),
+    RequestCode.AUTH_UPDATE_ACL: Handler(Who.LEADER, _read_acl, ADMIN, decided(put_acl)),
+    RequestCode.AUTH_DELETE_ACL: Handler(
+        Who.LEADER, fields(DeleteAclRequest), ADMIN, decided(delete_acl)
+    ),
     RequestCode.AUTH_GET_ACL: Handler(Who.LEADER, fields(AclRequest), ADMIN, get_acl),
     RequestCode.AUTH_LIST_ACL: Handler(Who.LEADER, fields(ListAclsRequest), ADMIN, list_acls),
 }

@@ -15,6 +15,7 @@ from cluster.broker.kernel.write.own_records import Done, OwnRecords, WhenDispat
 from cluster.broker.kernel.write.rows_in_log import RowsInLog
 from cluster.core.apply import AppliedState
 from cluster.core.internal_topics import (
+    AccountsChanged,
     GroupsChanged,
     StateChange,
     StateRecord,
@@ -30,6 +31,8 @@ from commitlog.records.message_fast import encode_record, topic_field
 from dledger.errors import OutcomeUnknown
 
 WAITING_MAX = 10_000  # requests that wait for a topic to be created
+ACCOUNTS = "accounts"
+"""The one name in `accounts_in_log`: each change is checked against all accounts."""
 
 
 Source = Callable[[], StateRecord | None]
@@ -78,6 +81,7 @@ class StateWriter:
         self._creating: dict[str, _Creation] = {}
         self._groups_creating: dict[str, _Creation] = {}
         self.topics_in_log, self.groups_in_log = RowsInLog(), RowsInLog()
+        self.accounts_in_log = RowsInLog()
         self.waiting = 0
         self.in_front = InFront()
 
@@ -104,8 +108,8 @@ class StateWriter:
             rows.logged(token, names)
 
     def _tables_of(self, changes: Sequence[StateChange]) -> list[tuple[RowsInLog, frozenset[str]]]:
-        """Rows of topics and groups that these make, change or remove."""
-        topics, groups = set[str](), set[str]()
+        """Rows that these make, change or remove."""
+        topics, groups, accounts = set[str](), set[str](), set[str]()
         for change in changes:
             if isinstance(change, TopicsChanged):
                 topics.update(row.name for row in (*change.put, *change.create))
@@ -113,7 +117,13 @@ class StateWriter:
             elif isinstance(change, GroupsChanged):
                 groups.update(str(bean["groupName"]) for bean in change.put)
                 groups.update(change.delete)
-        found = ((self.topics_in_log, topics), (self.groups_in_log, groups))
+            elif isinstance(change, AccountsChanged):
+                accounts.add(ACCOUNTS)
+        found = (
+            (self.topics_in_log, topics),
+            (self.groups_in_log, groups),
+            (self.accounts_in_log, accounts),
+        )
         return [(rows, frozenset(names)) for rows, names in found if names]
 
     def write_records(self, records: Sequence[StateRecord], done: Done) -> None:
@@ -227,6 +237,7 @@ class StateWriter:
                 creation.ended(unknown)
         self.topics_in_log.leadership_ended()
         self.groups_in_log.leadership_ended()
+        self.accounts_in_log.leadership_ended()
 
     def _create(
         self, table: dict[str, _Creation], name: str, write: Callable[[Done], None], done: Done
