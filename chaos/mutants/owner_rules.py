@@ -73,7 +73,7 @@ OWNERS = (
     ),
     _mutant(
         "whoever-is-taken-over-keeps-the-short-way",
-        "cluster.broker.produce.owner_requests",
+        "cluster.broker.produce.decisions",
         "    sends.invalidate()",
         "    None",
         f"{_BROKER}test_handing_over_is_a_right",

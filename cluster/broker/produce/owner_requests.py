@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from cluster.broker.kernel.net.decisions import decided_for
 from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
+from cluster.broker.produce.decisions import TakenOver
 from cluster.broker.produce.ports import ProducePorts
 from cluster.core.access.needs import Needs, to_take_over
 from cluster.protocol.codes import RequestCode
 from cluster.protocol.producer_headers import TakeOverProducerRequest
 
 
-def take_over(ports: ProducePorts, call: Call, request: TakeOverProducerRequest) -> None:
+def take_over(_: ProducePorts, call: Call, request: TakeOverProducerRequest) -> TakenOver:
     """31016: answered when the log has it."""
-    sends = ports.sends
-    sends.context.owners.take_over(request.producer_id, call.caller.key, call.done)
-    sends.invalidate()  # targets of the former owner, which took the short way
+    return TakenOver(request.producer_id, call.caller.key)
 
 
 def _needs(request: TakeOverProducerRequest) -> Needs:
@@ -29,6 +29,6 @@ def _needs(request: TakeOverProducerRequest) -> Needs:
 
 ROUTES: dict[int, Handler[ProducePorts, Any]] = {
     RequestCode.TAKE_OVER_PRODUCER: Handler(
-        Who.LEADER, fields(TakeOverProducerRequest), _needs, take_over
+        Who.LEADER, fields(TakeOverProducerRequest), _needs, decided_for(take_over)
     )
 }

@@ -11,23 +11,22 @@ msgId 0, whatever comes of that. The asking client takes a second reply to one r
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
+from cluster.broker.kernel.net.decisions import Answer, decided
 from cluster.broker.kernel.net.requests import Call, Handler, Who
-from cluster.broker.kernel.write.send_target import SendTarget, check_name, check_target
+from cluster.broker.kernel.write.send_target import check_name, check_target
+from cluster.broker.produce.decisions import ReplyStored
 from cluster.broker.produce.ports import ProducePorts
 from cluster.core.access.needs import Needs, as_producer, to_publish
 from cluster.core.groups import Channel
 from cluster.errors import QueueFull, ServerError, TopicNotFound
 from cluster.protocol.codes import VERSION, RequestCode
 from cluster.protocol.fields import encode
-from cluster.protocol.frames import FLAG_ONEWAY, Frame
+from cluster.protocol.frames import Frame
 from cluster.protocol.reply_headers import PushReplyRequest
-from cluster.protocol.send import SendReader, SendRequest, SendTemplate
-from commitlog.address import split_address
+from cluster.protocol.send import SendReader, SendRequest
 from commitlog.errors import MessageTooLarge
-from commitlog.records.hosts import Host, pack_host
 from commitlog.records.properties import decode_properties
 
 #: The replying client's own limit is 3 s, and Java closes the connection when that is over.
@@ -42,7 +41,7 @@ REPLY_TO_CLIENT = "REPLY_TO_CLIENT"
 PUSH_REPLY_TIME = "PUSH_REPLY_TIME"
 
 
-def reply(ports: ProducePorts, call: Call, request: SendRequest) -> None:
+def reply(ports: ProducePorts, request: SendRequest) -> Answer | ReplyStored:
     """324 and 325. Code 0: the asking client has it; 1: it cannot be reached, and why."""
     template = request.template
     check_name(template)
@@ -55,32 +54,8 @@ def reply(ports: ProducePorts, call: Call, request: SendRequest) -> None:
     asked_by = decode_properties(request.properties).get(REPLY_TO_CLIENT)
     if asked_by is None:
         raise ServerError(f"reply message properties[{REPLY_TO_CLIENT}] is null; send it")
-    if ports.live.now.store_replies:
-        _store(ports, call, request)
-    _find(ports, call, request, asked_by, 0.0)
-
-
-class _Replier:
-    """Sends a reply to the log; its answer has no reader."""
-
-    targets_epoch = -1
-    is_relayed = False  # a reply's queue is the one that it names
-
-    def __init__(self, address: str) -> None:
-        self.born_host = pack_host(Host(*split_address(address)))
-        self.targets: dict[SendTemplate, SendTarget] = {}
-
-    def write(self, data: bytes) -> None:
-        raise AssertionError("a oneway send is not answered")
-
-
-def _store(ports: ProducePorts, call: Call, request: SendRequest) -> None:
-    """As a oneway message of the topic that it was sent to; not while producers are refused."""
-    if ports.disk.used_ratio <= ports.live.now.disk_full_ratio:
-        template = replace(request.template, code=int(RequestCode.SEND_MESSAGE_V2))
-        flag, sender = request.flag | FLAG_ONEWAY, call.caller.key
-        stored = request._replace(template=template, flag=flag, sender=sender)
-        ports.sends.handle(_Replier(call.client.address), [stored])
+    pushed = Answer(lambda call: _find(ports, call, request, asked_by, 0.0))
+    return ReplyStored(request, pushed) if ports.live.now.store_replies else pushed
 
 
 def _find(
@@ -174,6 +149,6 @@ def _needs(request: SendRequest) -> Needs:
 
 
 ROUTES: dict[int, Handler[ProducePorts, Any]] = {
-    RequestCode.SEND_REPLY_MESSAGE: Handler(Who.LEADER, _read, _needs, reply),
-    RequestCode.SEND_REPLY_MESSAGE_V2: Handler(Who.LEADER, _read, _needs, reply),
+    RequestCode.SEND_REPLY_MESSAGE: Handler(Who.LEADER, _read, _needs, decided(reply)),
+    RequestCode.SEND_REPLY_MESSAGE_V2: Handler(Who.LEADER, _read, _needs, decided(reply)),
 }
