@@ -44,7 +44,6 @@ WRITE = {
     "cluster/broker/admin/retention.py": "old files, on a timer and on a full disk",
     "cluster/broker/consume/lock_keeper.py": "leases hold each other off while an owner is logged",
     "cluster/broker/pop/decisions.py": "carries out what its handlers decide: the revive log's",
-    "cluster/broker/pop/pop_requests.py": "pop: what is in flight is held until it is logged",
     "cluster/broker/pop/reviving.py": "pops that nobody acknowledged, on a timer",
     "cluster/broker/produce/owners.py": "sends wait for the owner of their producer id",
     "cluster/broker/transactions/check_back.py": "producers asked for outcomes, on a timer",

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from cluster.broker.kernel.net.decisions import decided
 from cluster.broker.kernel.net.requests import Call, Handler, Who, fields
 from cluster.broker.kernel.read.topic_checks import check_queue
-from cluster.broker.pop.decisions import PopDecision, decided
+from cluster.broker.pop.decisions import PopDecision
 from cluster.broker.pop.ports import PopPorts
 from cluster.core.access.needs import Needs, join, to_consume
 from cluster.core.pop.handles import Handle, read_handle

@@ -78,6 +78,10 @@ class WaitingAsk:
         """True once it was answered or went elsewhere, or its connection has closed."""
         return self._answered or self._call.client.closed
 
+    def checked_at(self, changes: int) -> None:
+        """The request was checked after so many changes of accounts (`Access.changes`)."""
+        self._changes = changes
+
     def _judged_again(self) -> bool:
         """Accounts changed since it came: it is served anew, by the rights of now (R29)."""
         call = self._call
