@@ -7,8 +7,8 @@ A table is found by looking into an `AppliedState`. Its public methods are of th
     restore…    takes over a checkpoint
     all others  change nothing, or a field of SOFT: of one leadership, and in no checkpoint
 
-A request's handler reads tables and proposes records. It calls no method of the first two kinds,
-assigns nothing of a state, and changes no dict or list in one.
+A request's handler reads tables and decides (test_handlers_decide.py). It calls no method of the
+first two kinds, assigns nothing of a state, and changes no dict or list in one.
 """
 
 from __future__ import annotations
@@ -37,18 +37,6 @@ APPLY_PATH = {
     "cluster/broker/kernel/apply/log_beginning.py": "loads the state of a deleted beginning",
     "cluster/move/exported_state.py": "no broker: fills a state of its own from a stopped store",
 }
-#: Files of features that write records another way than by a `Decision` of a handler → why.
-WRITE = {
-    "cluster/broker/access/audit/keeping.py": "retention of the audit log, on a timer",
-    "cluster/broker/access/audit/trail.py": "entries stand in front of what they are about",
-    "cluster/broker/admin/retention.py": "old files, on a timer and on a full disk",
-    "cluster/broker/consume/lock_keeper.py": "leases hold each other off while an owner is logged",
-    "cluster/broker/pop/decisions.py": "carries out what its handlers decide: the revive log's",
-    "cluster/broker/pop/reviving.py": "pops that nobody acknowledged, on a timer",
-    "cluster/broker/produce/owners.py": "sends wait for the owner of their producer id",
-    "cluster/broker/transactions/check_back.py": "producers asked for outcomes, on a timer",
-}
-_WRITES = frozenset({"write", "write_records", "write_at_once", "write_to_free_space"})
 #: Methods of dicts, lists, sets and heaps that change them.
 CHANGING = frozenset(
     {
@@ -231,26 +219,6 @@ def test_only_the_apply_path_changes_a_state() -> None:
 def test_each_file_of_the_apply_path_needs_its_exception() -> None:
     by_path = {one.path: one for one in sources()}
     assert [path for path in APPLY_PATH if not wrong_calls(by_path[path].tree)] == []
-
-
-def _writes(tree: ast.Module) -> bool:
-    calls = [node.func for node in nodes_of(tree) if isinstance(node, ast.Call)]
-    return any(
-        isinstance(func, ast.Attribute)
-        and func.attr in _WRITES
-        and dotted(func.value).split(".")[-1] in ("writer", "_writer")
-        for func in calls
-    )
-
-
-def test_handlers_of_features_return_records_and_a_response() -> None:
-    features = [one for one in _outside() if one.path.startswith("cluster/broker/")]
-    found = {
-        one.path
-        for one in features
-        if one.path.count("/") > 2 and "/kernel/" not in one.path and _writes(one.tree)
-    }
-    assert found == WRITE.keys(), "return a Decision (cluster/broker/kernel/net/decisions.py)"
 
 
 def test_a_method_that_changes_a_table_is_found() -> None:
