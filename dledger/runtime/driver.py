@@ -45,7 +45,7 @@ from dledger.runtime.due_timer import DueTimer
 from dledger.runtime.futures import OneEnd
 from dledger.runtime.group_clock import GroupClock
 from dledger.runtime.group_entries import GroupEntries
-from dledger.runtime.owned import ENDED, Owned
+from dledger.runtime.owned import Owned, tell_end
 from dledger.runtime.parts import Parts
 from dledger.runtime.renewal import Renewal
 from dledger.runtime.repair_timer import RepairTimer
@@ -375,11 +375,7 @@ class Driver:
         now, applied = self.replica.status(), self.replica.applied
         where = f"{now.role.name.lower()} of term {now.term}, with its log up to {now.last.index}"
         where += f", committed up to {now.commit} and applied up to {applied}"
-        if isinstance(error, NodeFailed) and isinstance(error.__cause__, OSError):
-            # The service's files, for instance queues: the disk refused, and no code is wrong.
-            _log.critical("%s: stopped by its disk, as %s", self.config.node_id, where)
-        else:
-            _log.critical("%s: %s, as %s", self.config.node_id, ENDED, where, exc_info=error)
+        tell_end(_log, self.config.node_id, where, error)
         named = error if isinstance(error, NodeFailed) and type(error) is not NodeFailed else None
         self.replica.fail(f"{type(error).__name__}: {error}", named)
         self._report_failure()

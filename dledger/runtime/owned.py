@@ -20,6 +20,7 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec, TypeVar
 
+from dledger.errors import NodeFailed
 from dledger.runtime.complaints import Complaints
 
 _log = logging.getLogger(__name__)
@@ -35,6 +36,17 @@ ENDED = "stopped by a mistake"
 SPARED = "a mistake cost one connection"
 UNHANDLED = "a mistake that nobody caught"
 _OURS = ("cluster", "commitlog", "dledger")
+
+
+def tell_end(log: logging.Logger, node_id: str, where: str, error: BaseException) -> None:
+    """Log that an exception ended a node: a mistake with its traceback, or a disk's refusal.
+
+    A refusal is a `NodeFailed` that an OSError caused: of the service's files, for instance queues.
+    """
+    if isinstance(error, NodeFailed) and isinstance(error.__cause__, OSError):
+        log.critical("%s: stopped by its disk, as %s", node_id, where)
+    else:
+        log.critical("%s: %s, as %s", node_id, ENDED, where, exc_info=error)
 
 
 class Owned:

@@ -13,7 +13,7 @@ from scripts.repeated import Row, evidence_file, is_good, load, row_of, table
 
 SAID = """\
 == machine: limits of waits times 2.8
-== flaky tests/a/test_b.py::test_c[1]: failed among others, passed alone; outputs in x
+== flaky a/test_b.py::test_c[1]: failed among others, passed alone; outputs in x
 == 1 flaky: write them into ROADMAP.md, and fix them before all else
 13691 passed, 0 failed, 2 skipped
 """
@@ -22,7 +22,7 @@ SAID = """\
 def test_a_row_has_the_counts_and_the_flaky_tests_of_its_run() -> None:
     row = row_of(SAID, "c0ffee", "nothing", 630.0)
     assert (row.passed, row.failed, row.skipped, row.minutes) == (13691, 0, 2, 10.5)
-    assert row.flaky == ["tests/a/test_b.py::test_c[1]"]
+    assert row.flaky == ["a/test_b.py::test_c[1]"]
 
 
 def test_a_run_without_counts_is_no_row() -> None:
@@ -54,7 +54,7 @@ def test_the_table_has_a_line_for_each_run() -> None:
     lines = table(rows).splitlines()
     assert len(lines) == 4
     assert "| c0ffee012345 |" in lines[-1]
-    assert "| 13691, 0, 2 | tests/a/test_b.py::test_c[1] |" in lines[-1]
+    assert "| 13691, 0, 2 | a/test_b.py::test_c[1] |" in lines[-1]
 
 
 def test_rows_are_kept_where_other_evidence_is(tmp_path: Path) -> None:
