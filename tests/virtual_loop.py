@@ -56,6 +56,10 @@ class SteadyLoop(asyncio.SelectorEventLoop):
         self._now = self.time()
         self._looked_at = time.monotonic()
 
+    def work(self, seconds: float) -> None:
+        """What runs now takes so long of the loop's time, for a test of slow code."""
+        self._now += seconds
+
     def wait(self, select: Select, timeout: float | None) -> list[Any]:
         """Wait for what comes or the next timer; a wait that ends late took its time limit."""
         found = select(timeout)

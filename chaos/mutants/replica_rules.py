@@ -109,8 +109,8 @@ REPLICA = (
         "what-is-only-written-is-applied",
         ("S9",),
         _replica(
-            "self._pace.through(self.applied, effect.index, self.repair)",
-            "self._pace.through(self.applied, self.log.last.index, self.repair)",
+            "self.pace.through(self.applied, effect.index, self.repair)",
+            "self.pace.through(self.applied, self.log.last.index, self.repair)",
         ),
         rows=("25",),
         seeds=5,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from chaos.sim import states
+from chaos.sim import due, states
 from chaos.sim.disk import CutPolicy, PowerCut, SimDisk
 from chaos.sim.duty import NodeDuty
 from chaos.sim.group import NOTHING, Decoders, SimGroup, core_config, decoder_of, frames_of
@@ -289,9 +289,8 @@ class SimNode(MachineClock):
         self.observer.stepped(self)
 
     def _set_timer(self) -> None:
-        deadline = NEVER if self.replica is None else self.replica.deadline()
-        if deadline == NEVER:
-            return
+        replica = self.replica
+        deadline = NEVER if replica is None else due.due_at(replica, self.now)
         when = (deadline - self._offset) / self._rate + 1e-9
         if when < self._timer_at:
             self._timer_at = when
@@ -302,14 +301,14 @@ class SimNode(MachineClock):
         if set_for != (self.boot, self._timer_at) or replica is None:
             return
         self._timer_at = NEVER
-        if replica.deadline() > self.now:
+        if due.due_at(replica, self.now) > self.now:
             self._set_timer()
         else:
             self.step(self._timer_fired)
 
     def _timer_fired(self) -> None:
         if self.replica is not None:
-            self.replica.timer(self.now)
+            due.call(self.replica, self.now)
 
     # -- Ports -------------------------------------------------------------------------------
 

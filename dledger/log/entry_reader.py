@@ -170,10 +170,14 @@ class EntryReader:
         """Up to where entries `first`..`last` can be read; those in memory are whole."""
         if self.cache.find(first) is not None:
             return last
+        try:
+            end = self._end_of(last)
+        except StoreDamaged:  # it is not whole; what is before it may be
+            end = self._at.tail.end
         index = int(first)
         while index <= last:
             try:
-                piece = self.cold.read(index, self._at.tail.end, READ_SIZE)
+                piece = self.cold.read(index, end, READ_SIZE)
             except StoreDamaged:
                 return Index(index - 1)
             index = piece.checked.tail.id.index + 1

@@ -1,18 +1,21 @@
 """Applies committed entries piece by piece, for as long as a turn of the event loop may take.
 
-    a turn's entries ─► a piece ─► the machine ─► a piece ─► … ─► time is over ─► the next turn
+    a turn's entries ─► a piece ─► the machine ─► a piece ─► … ─► time is over ─► another turn
     too many wait    ─► `refusal`: as leader, the node takes no command until fewer do
 
-Pieces, counted in commands, grow while the machine is quick and shrink to one entry when it is
-slow, since a machine cannot be stopped inside one. For the same reason no more commands share an
-entry than the machine applies in half a turn: the leader goes by its own machine's speed, and
-begins with one. The first piece of a turn is applied in any case. The bound of what waits is soft:
-commands that are in the log when it is passed are committed and applied, too.
+How much of a turn that is depends on the other groups of the host (runtime/turns.py).
+
+Pieces, counted in commands, grow while the machine is quick, shrink to one entry when it is slow,
+and fit the time that is left, since a machine cannot be stopped inside one. For the same reason no
+more commands share an entry than the machine applies in half a turn: the leader goes by its own
+machine's speed, and begins with one. The first piece of a turn is applied in any case. The bound of
+what waits is soft: commands that are in the log when it is passed are committed and applied, too.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 from typing import Any, NamedTuple
 
 from commitlog.errors import StoreDamaged
@@ -25,14 +28,15 @@ from dledger.machine.saving import Saving
 from dledger.machine.settings import MachineSettings
 from dledger.runtime.complaints import Complaints
 from dledger.runtime.replicated_log import ReplicatedLog
+from dledger.runtime.turns import TURN_SECONDS
 
 _log = logging.getLogger(__name__)
 
-#: Seconds of one turn, but for one piece that takes longer: half of a heartbeat's interval.
-TURN_SECONDS = 0.05
 #: Commands of the first piece of a node, and of the largest; the entry that makes it so many may
 #: have some more.
 PIECE_FIRST, PIECE_MAX = 1, 4096
+#: A clock of a loop may show no time that is shorter.
+CLOCK_SECONDS = 0.001
 #: So many times as many commands as before may share an entry after a quick piece.
 GROWTH = 4
 
@@ -65,7 +69,7 @@ class Applying:
     ) -> None:
         self._log, self._applier, self._settings = log, applier, settings
         self.slow = Changes[SlowApply | None](None, "slow applies", log.owned.spared)
-        self._piece = PIECE_FIRST
+        self._piece, self._speed = PIECE_FIRST, math.inf
         self.commands_max = 1
         self._complaints = Complaints(_log, log.owned.time)
 
@@ -75,13 +79,14 @@ class Applying:
         `saving`: captures states where log files begin; None: the machine has none. Raises
         StateMachineFailed, StateMachineDiverged.
         """
-        begun, at = self.time(), first
+        begun, at, seconds = self.time(), first, self._log.driver.share.seconds
         end, now = Index(first - 1), begun
-        while at <= last and now - begun < TURN_SECONDS:
-            end = min(last, Index(at + self._piece - 1))
+        while at <= last and now - begun < seconds:
+            size = self._size(begun + seconds - now)
+            end = min(last, Index(at + size - 1))
             if saving is not None:
                 end = saving.piece(at, end)
-            count, piece = self._applier.count, Piece(self._log.store.bodies(at, end), self._piece)
+            count, piece = self._applier.count, Piece(self._log.store.bodies(at, end), size)
             self._applier.apply(piece, leads=self._log.is_leader)
             end = Index(self._applier.applied)
             before, now = now, self.time()
@@ -140,8 +145,14 @@ class Applying:
         """Seconds, by the clock of the node's loop."""
         return self._log.owned.time()
 
+    def _size(self, seconds: float) -> int:
+        """How many commands the next piece has, to take no longer than this."""
+        fits = self._speed * seconds
+        return self._piece if fits >= self._piece else max(1, int(fits))
+
     def _fit(self, count: int, seconds: float) -> None:
-        """Choose the size of the next piece by the time of this one, of so many commands."""
+        """Choose the size of the next pieces by the time of this one, of so many commands."""
+        self._speed = count / max(seconds, CLOCK_SECONDS)
         if seconds > TURN_SECONDS:
             self._piece = max(1, self._piece // 2)
         elif count >= self._piece and seconds < TURN_SECONDS / 4:

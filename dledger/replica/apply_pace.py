@@ -5,7 +5,8 @@
 
 A node that starts has a whole log to apply, while the loop of its host has heartbeats of other
 groups to send. In a calm life a turn commits less than that. A slow machine takes fewer
-of a turn's entries: its `apply` returns the last one (ports.py).
+of a turn's entries: its `apply` returns the last one (ports.py). Then the next turns look at twice
+as many as it took, as each look reads and verifies them.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ BYTES_AT_ONCE = 4 << 20
 
 
 class ApplyPace:
-    """`is_behind`: entries that might be applied now are left for the next turn.
+    """`is_behind`: entries that might be applied now are left; the shell asks again.
 
     `restoring`: the last entry of a state that a thread gives the machine, -1 for none; nothing is
     applied until it has it.
@@ -33,7 +34,7 @@ class ApplyPace:
 
     def __init__(self, log: LogStore) -> None:
         self.is_behind, self.restoring = False, NO_INDEX
-        self._log = log
+        self._log, self._count_max = log, AT_ONCE
 
     def through(self, applied: Index, commit: Index, repair: Repair | None) -> Index:
         """The last entry to apply now: none that is damaged, and not too many.
@@ -44,7 +45,9 @@ class ApplyPace:
         if self.restoring >= 0:
             self.is_behind = False  # its end asks again
             return applied
-        last = min(commit, Index(applied + AT_ONCE))
+        if self.is_behind:
+            return applied  # its turn comes
+        last = min(commit, Index(applied + min(AT_ONCE, self._count_max)))
         if last > applied + 1:
             last = self._within_bytes(applied, last)
         whole = last
@@ -52,6 +55,21 @@ class ApplyPace:
             whole = repair.whole_through(Index(applied + 1), last)
         self.is_behind = whole == last < commit  # damage: its repair goes on with the rest
         return whole
+
+    def taken(self, applied: Index, given: Index, taken: Index | None) -> Index:
+        """The last entry that the machine has applied, when it was `given` those up to that one.
+
+        `taken`: what its `apply` has returned.
+        """
+        taken = given if taken is None else taken
+        count = taken - applied
+        if taken < given:
+            self.is_behind = True
+            if count:
+                self._count_max = 2 * count
+        elif count >= self._count_max:
+            self._count_max = min(AT_ONCE, 2 * count)
+        return taken
 
     def _within_bytes(self, applied: Index, last: Index) -> Index:
         log, first = self._log, Index(applied + 1)

@@ -49,8 +49,8 @@ class StateMachine(Protocol):
     def apply(self, first: Index, last: Index) -> Index | None:
         """Entries `first`..`last` are committed; called in order, each index once per process.
 
-        Returns the last one that was applied, at least `first`, when the others would take too
-        long: they come again in the next turn. None: all were.
+        Returns the last one that was applied when the others would take too long, `first - 1` for
+        none: they come again when the shell calls `Replica.go_on`. None: all were.
         """
         ...
 

@@ -109,7 +109,7 @@ class Replica:
         self._ranges = RangeMessages(self.node, log)
         self._reads: dict[int, Ready] = {}
         self._waiting_reads, self._freshness = WaitingReads(), Freshness()
-        self._pace = ApplyPace(log)
+        self.pace = ApplyPace(log)
         self._outcomes: dict[int, Ready] = {}  # of transfers, and of changes of the group
         self._new_id = numbers_from(first_id)
         self.failure: NodeFailed | None = None
@@ -161,8 +161,6 @@ class Replica:
     def timer(self, now: float) -> None:
         """`deadline()` has come; harmless at any other time."""
         self._pending.expire(now)
-        if self._pace.is_behind and self.failure is None:
-            self._apply_held()
         if self.node.role is not Role.LEADER and now >= self.node.deadline():
             self._look_for_space(now)
         self._handle(ev.TimerFired(), now)
@@ -235,13 +233,18 @@ class Replica:
 
     def restored(self, now: float) -> None:
         """The state machine has the state that it was being given: the entries behind it follow."""
-        index, self._pace.restoring = self._pace.restoring, NO_INDEX
-        if self.failure is not None:
-            return
-        self._now, self.applied = now, index
-        self._waiting_reads.serve(index)
-        self._apply_held()
-        self._pump()
+        index, self.pace.restoring = self.pace.restoring, NO_INDEX
+        if self.failure is None:
+            self.applied = index
+            self._waiting_reads.serve(index)
+            self.go_on(now)
+
+    def go_on(self, now: float) -> None:
+        """Apply more entries; the shell calls it in a later turn when `pace.is_behind`."""
+        if self.failure is None:
+            self._now, self.pace.is_behind = now, False
+            self._apply_held()
+            self._pump()
 
     def sync_done(self, work: SyncWork, error: BaseException | None, now: float) -> None:
         """Work given to `start_sync` has ended."""
@@ -285,8 +288,6 @@ class Replica:
             return float("inf")
         due, waits, mark = self.node.deadline(), self._pending.deadline, self._disk.mark_due
         due = waits if waits < due else due
-        if self._pace.is_behind:
-            return self._now
         return due if mark is None or mark > due else mark
 
     def stop(self, now: float) -> None:
@@ -361,7 +362,7 @@ class Replica:
 
     def _receive_snapshot(self, effect: fx.ReceiveSnapshot) -> None:
         """Keep one chunk at a time; the leader sends one again that came when this was busy."""
-        if self.prefix and not (self._disk.is_busy("snapshot") or self._pace.restoring >= 0):
+        if self.prefix and not (self._disk.is_busy("snapshot") or self.pace.restoring >= 0):
             self._disk.start("snapshot", self.prefix.begin_receive(effect.message))
 
     def _install_snapshot(self, effect: fx.InstallSnapshot) -> None:
@@ -373,7 +374,7 @@ class Replica:
         """A peer's state was taken, unseen by proposals that wait here: they end as unknown."""
         self._pending.cut_after(NO_INDEX)
         if self.prefix and self.prefix.restores_later:
-            self._pace.restoring = index
+            self.pace.restoring = index
             return
         self.applied = index
         self._waiting_reads.serve(index)
@@ -449,13 +450,11 @@ class Replica:
 
     def _apply(self, effect: fx.CommitAdvanced) -> None:
         assert effect.index <= self.log.last.index, "nothing above its end can be committed"
-        index = self._pace.through(self.applied, effect.index, self.repair)
+        index = self.pace.through(self.applied, effect.index, self.repair)
         if index <= self.applied:
             return
         taken = self.machine.apply(Index(self.applied + 1), index)
-        if taken is not None and taken < index:
-            index, self._pace.is_behind = taken, True
-        self.applied = index
+        self.applied = index = self.pace.taken(self.applied, index, taken)
         self.log.save_commit(index)
         self._pending.applied(index)
         self._waiting_reads.serve(index)
@@ -519,7 +518,7 @@ class Replica:
             self.repair.ended(work, self._now)
             return
         if self.prefix is not None and work.kind in PREFIX_WORK:
-            trimming = self._disk.is_busy("trim") or self._pace.restoring >= 0
+            trimming = self._disk.is_busy("trim") or self.pace.restoring >= 0
             event, applied = self.prefix.finished(work.task, self.applied, trimming=trimming)
             if applied != self.applied:
                 self._state_taken(applied)
@@ -534,7 +533,7 @@ class Replica:
                 self._ports.send(to, message)
         self._run(self.node.handle(event, self._now))
         if self.repair is not None and work.kind in PREFIX_WORK:
-            self.repair.began_anew(max(self.applied, self._pace.restoring))
+            self.repair.began_anew(max(self.applied, self.pace.restoring))
 
     def _fail(self, detail: str, named: NodeFailed | None = None) -> None:
         """Stop for good: no vote, no acknowledgement, no lead, no more disk work (D5)."""

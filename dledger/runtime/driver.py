@@ -49,7 +49,7 @@ from dledger.runtime.owned import Owned, tell_end
 from dledger.runtime.parts import Parts
 from dledger.runtime.renewal import Renewal
 from dledger.runtime.repair_timer import RepairTimer
-from dledger.runtime.shared import disk_queues
+from dledger.runtime.shared import disk_queues, share_of
 from dledger.runtime.sync_thread import QUEUE_OF, DiskQueue
 from dledger.runtime.transport import Listener, Transport
 from dledger.wire.bounds import check_numbers
@@ -69,6 +69,7 @@ class Driver:
         hard: term and vote as they are on disk; the replica's status may be ahead of that.
         replica: for its status, role and log; do not call its event methods.
         failed: set to the reason when the node has stopped by itself; never set by `stop`.
+        share: of the turns in which groups of this event loop apply entries.
     """
 
     def __init__(
@@ -88,16 +89,8 @@ class Driver:
         jitter = seeded_jitter(config.seed)
         self.failed: asyncio.Future[NodeFailed] = self.owned.loop.create_future()
         calls = self._received, self._disconnected, self.owned, parts.forwarded, self._looked
-        self.transport = Transport(
-            config,
-            parts.member,
-            Listener(*calls),
-            jitter,
-            parts.roster.vouch,
-            parts.roster,
-            self._clock,
-            host,
-        )
+        peers = Listener(*calls), jitter, parts.roster.vouch, parts.roster
+        self.transport = Transport(config, parts.member, *peers, self._clock, host)
         self._telling = ClockTelling(self.transport, self.owned)
         self.replica = Replica(
             config.core(),
@@ -126,6 +119,7 @@ class Driver:
         self._disk_check: DiskCheck | None = None
         self._syncing, self._end = 0, OneEnd()
         self._timer = DueTimer(self._fire, self.owned, parts.alarms)
+        self.share = share_of(host, self.owned, partial(self.tell, self.replica.go_on))
         made = self._clock, self.replica, self._after, self.owned, parts.alarms
         self._repair_timer = RepairTimer(*made)
         self._stopped = self._rests = False
@@ -363,6 +357,8 @@ class Driver:
         if self.replica.failure is not None:
             self._report_failure()
             return
+        if self.replica.pace.is_behind:
+            self.share.wait()
         due = self.replica.deadline()
         if due >= self._timer.at:  # an early timer does no harm; it sets the next one
             return

@@ -26,6 +26,7 @@ from dledger.runtime.loop_watch import LoopWatch
 from dledger.runtime.owned import ENDED, Owned
 from dledger.runtime.peer_port import GREETING_MAX, PeerPort
 from dledger.runtime.sync_thread import Done
+from dledger.runtime.turns import Turns
 
 _log = logging.getLogger(__name__)
 
@@ -99,6 +100,8 @@ class HostParts:
         self._is_closed = False
         #: Deadlines of quiet groups.
         self.alarms = Alarms(LOOK_SECONDS)
+        #: In which the groups apply committed entries.
+        self.turns = Turns(self._owned)
 
     async def start(self) -> None:
         """Listen, and start the threads. Raises OSError when the address is taken."""

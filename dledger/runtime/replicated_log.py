@@ -340,10 +340,14 @@ class ReplicatedLog(Lifetime):
     def apply(self, first: Index, last: Index) -> Index:
         """Called by the replica."""
         if self._machine is not None:
+            assert self._driver is not None, "it applies"
+            if not self._driver.share.ask():
+                return Index(first - 1)
             begun = self.owned.time()
             taken = self._machine.apply(first, last)
             last = last if taken is None else taken_of(taken, first, last)
-            self._applied.seconds += self.owned.time() - begun
+            self._driver.share.took(seconds := self.owned.time() - begun)
+            self._applied.seconds += seconds
         self._tagging.applied(first, last)
         self.state_is(last)
         return last

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dledger.runtime.host_parts import HostParts
 from dledger.runtime.owned import Owned
 from dledger.runtime.sync_thread import QUEUE_OF, DiskQueue, Done, SyncThread
+from dledger.runtime.turns import Share, Turns
 
 
 def disk_queues(
@@ -17,3 +18,9 @@ def disk_queues(
     if host is not None:
         return {name: host.disk_queue(name, owned, done, now) for name in names}
     return {name: SyncThread(f"dledger-{node_id}-{name}", owned, done, now) for name in names}
+
+
+def share_of(host: HostParts | None, owned: Owned, go_on: Callable[[], object]) -> Share:
+    """This node's share of the turns in which entries are applied: all of them, or the host's."""
+    turns = Turns(owned) if host is None else host.turns
+    return turns.share(owned, go_on)

@@ -146,6 +146,8 @@ class FileHost:
                     error = failed
                 self.replica.sync_done(work, error, self.group.now)
         if self.replica.failure is None:
+            if self.replica.pace.is_behind:
+                self.replica.go_on(self.group.now)
             if self.replica.deadline() <= self.group.now:
                 self.replica.timer(self.group.now)
             self.replica.tend(self.group.now)

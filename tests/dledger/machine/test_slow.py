@@ -21,6 +21,7 @@ from dledger import (
     SlowApply,
 )
 from dledger.machine import applying, entries, proposer
+from dledger.runtime import turns
 from dledger.runtime.metrics import metrics_of
 from tests.waiting import eventually, limit, within
 
@@ -99,6 +100,8 @@ async def behind(
 ) -> list[asyncio.Future[int]]:
     """One entry is applied in a turn of the loop, and most of 2,000 commands are committed."""
     monkeypatch.setattr(applying, "TURN_SECONDS", 1e-9)
+    monkeypatch.setattr(turns, "TURN_SECONDS", 1e-9)
+    monkeypatch.setattr(turns, "PART_SECONDS_MIN", 1e-9)
     monkeypatch.setattr(applying, "PIECE_FIRST", 1)
     monkeypatch.setattr(entries, "COMMANDS_MAX", 1)
     await group.stop("n0")

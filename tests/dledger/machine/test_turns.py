@@ -13,8 +13,11 @@ import pytest_asyncio
 
 from dledger import Entry, ReplicatedStateMachine
 from dledger.core.types import Index
+from dledger.log.cold import ColdReader
 from dledger.machine import applying, entries
 from dledger.replica import apply_pace
+from dledger.runtime.owned import Owned
+from dledger.runtime.turns import TURN_SECONDS, Share
 from tests.waiting import eventually, within
 
 from .group import MachineGroup
@@ -79,19 +82,28 @@ async def test_a_slow_machine_applies_few_entries_a_turn(
 ) -> None:
     """Each command takes a turn's time by the node's clock, which a busy machine does not move."""
     ahead = 0.0
-    apply, time = Turns.apply, applying.Applying.time
+    apply, time = Turns.apply, Owned.time
 
     def slowly(machine: Turns, entry: Entry[str]) -> int:
         nonlocal ahead
-        ahead += applying.TURN_SECONDS
+        ahead += 1.01 * TURN_SECONDS
         return apply(machine, entry)
 
+    def noted(cold: ColdReader, *where: Any) -> Any:
+        nonlocal count_read
+        piece = read(cold, *where)
+        count_read += piece.checked.tail.id.index - where[0] + 1
+        return piece
+
+    count_read, read = 0, ColdReader.read
     monkeypatch.setattr(Turns, "apply", slowly)
-    monkeypatch.setattr(applying.Applying, "time", lambda self: time(self) + ahead)
+    monkeypatch.setattr(ColdReader, "read", noted)
+    monkeypatch.setattr(Owned, "time", lambda self: time(self) + ahead)
     machine = await replayed(group, ["x"] * 200)
     counts = [machine.counts[turn] for turn in sorted(machine.counts)]
     assert counts[0] <= applying.PIECE_FIRST, "before anything is known of it"
-    assert max(counts[-20:]) <= 2, "one, and one more where an event of the log comes in the turn"
+    assert max(counts) <= 1, "also where an event of the log comes in the turn"
+    assert count_read <= 5 * 200, "no turn reads what only later ones apply"
 
 
 async def test_entries_of_several_commands_do_not_make_a_turn_long(
@@ -125,9 +137,69 @@ async def test_entries_of_several_commands_do_not_make_a_turn_long(
         return apply(machine, entry)
 
     monkeypatch.setattr(Turns, "apply", slowly)
-    monkeypatch.setattr(applying.Applying, "time", lambda self: ahead)
+    monkeypatch.setattr(Owned, "time", lambda self: ahead)
     monkeypatch.setattr(applying.Applying, "apply", measured)
     await group.start("n0")
     await eventually(lambda: group.nodes["n0"].applied >= applied, "all commands again", 60)
     assert ahead > 1.5
-    assert max(seconds) < 2 * applying.TURN_SECONDS
+    assert max(seconds) < 1.2 * TURN_SECONDS
+
+
+async def test_entries_that_have_to_wait_are_not_applied(
+    group: MachineGroup[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other groups of the host have the turns meanwhile."""
+    node = await group.leader()
+    assert await within(node.propose("x"), "a result") == 1
+    ask, asked = Share.ask, 0
+
+    def refused(share: Share) -> float:
+        nonlocal asked
+        asked += 1
+        return 0.0
+
+    monkeypatch.setattr(Share, "ask", refused)
+    results = [node.propose("y") for _ in range(3)]
+    await eventually(lambda: asked > 20, "a few turns")
+    assert node.log.applied == node.applied < node.log.status().node.commit
+    assert not any(result.done() for result in results)
+    monkeypatch.setattr(Share, "ask", ask)
+    assert [await within(result, "a result") for result in results] == [2, 3, 4]
+
+
+async def test_a_small_part_of_a_turn_is_kept_to(
+    group: MachineGroup[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also by a machine that has had whole turns, so that its pieces have grown."""
+    monkeypatch.setattr(applying, "COMMANDS_MAX", 1)
+    node = await group.leader()
+    ahead, seconds = 0.0, list[float]()
+    apply, turn, time = Turns.apply, applying.Applying.apply, Owned.time
+
+    def slowly(machine: Turns, entry: Entry[str]) -> int:
+        nonlocal ahead
+        ahead += 0.0001
+        return apply(machine, entry)
+
+    def measured(self: applying.Applying, *arguments: Any) -> Index:
+        begun = ahead
+        try:
+            return turn(self, *arguments)
+        finally:
+            seconds.append(ahead - begun)
+
+    def part(share: Share) -> float:
+        share.seconds = 0.002
+        return share.seconds
+
+    monkeypatch.setattr(Turns, "apply", slowly)
+    monkeypatch.setattr(Owned, "time", lambda self: time(self) + ahead)
+    monkeypatch.setattr(applying.Applying, "time", lambda self: ahead)
+    monkeypatch.setattr(applying.Applying, "apply", measured)
+    await within(asyncio.gather(*(node.propose("x") for _ in range(2000))), "results")
+    assert max(seconds) > 0.03
+    seconds.clear()
+    monkeypatch.setattr(Share, "ask", part)
+    results = await within(asyncio.gather(*(node.propose("x") for _ in range(500))), "results")
+    assert results == list(range(2001, 2501))
+    assert max(seconds) <= 0.002 + 2 * 0.0001
