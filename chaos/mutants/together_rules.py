@@ -13,9 +13,9 @@ TOGETHER = (
         "a-leader-writes-entries-that-older-members-cannot-read",
         ("R28",),
         one_patch(
-            "dledger.machine.node",
-            "return self._applying.commands_max if all_read else 1",
-            "return self._applying.commands_max",
+            "dledger.machine.applying",
+            "return self.commands_max if all_read else 1",
+            "return self.commands_max",
         ),
         tests=(_TOGETHER + "test_commands_share_entries_once_all_members_say_that_they_read_them",),
     ),

@@ -23,7 +23,7 @@ from dledger.core.types import Index
 from dledger.errors import MachineBehind
 from dledger.machine.applier import Applier
 from dledger.machine.changes import Changes
-from dledger.machine.entries import COMMANDS_MAX, Piece
+from dledger.machine.entries import COMMANDS_MAX, LEVEL, Piece
 from dledger.machine.saving import Saving
 from dledger.machine.settings import MachineSettings
 from dledger.runtime.complaints import Complaints
@@ -61,7 +61,7 @@ class Applying:
 
     Attributes:
         slow: the newest turn that took too long; None: none did.
-        commands_max: how many commands may share an entry.
+        commands_max: how many commands may share an entry, by the speed of the machine.
     """
 
     def __init__(
@@ -106,6 +106,16 @@ class Applying:
     def _begin(self) -> int:
         """The entry that they are behind: in the state, or in one that the machine is given."""
         return max(self._applier.applied, self._applier.restoring)
+
+    def shared_max(self) -> int:
+        """How many commands may share an entry: 1 before every member says that it reads those.
+
+        Once the log has one, all must read it, also those that are away.
+        """
+        all_read = self._applier.shares_entries or all(
+            level >= LEVEL for level in self._log.driver.roster.levels().values()
+        )
+        return self.commands_max if all_read else 1
 
     def refusal(self) -> MachineBehind | None:
         """Why this node, as leader, takes no more commands; None: it does."""

@@ -117,7 +117,8 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         agreement = Agreement(node, machine.compare_every, self._compare)
         self._applier = Applier(machine, agreement, self._told, self._results, self._voters)
         self._applying = Applying(self.log, self._applier, self.settings)
-        self._leading = Leading(self.log, self._applier, self._applying.refusal, self._commands_max)
+        applying = self._applying
+        self._leading = Leading(self.log, self._applier, applying.refusal, applying.shared_max)
         self._new_number = numbers_from(draw_first_id())
         limits = self.settings.resend_seconds, LATE_MAX
         self._proposer = Proposer(node, 0, self._applier, _Ports(self), *limits)
@@ -347,16 +348,6 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         with contextlib.suppress(QueueFull):  # then the next window is compared
             self._proposer.propose(Kind.COMPARE, results, _ignore, ends_at)
             self._sending.soon()
-
-    def _commands_max(self) -> int:
-        """How many commands may share an entry: 1 before every member says that it reads those.
-
-        Once the log has one, all must read it, also those that are away.
-        """
-        all_read = self._applier.shares_entries or all(
-            level >= LEVEL for level in self.log.driver.roster.levels().values()
-        )
-        return self._applying.commands_max if all_read else 1
 
     def _voters(self) -> tuple[NodeId, ...]:
         return self.log.driver.members.voters

@@ -127,7 +127,7 @@ class Saving:
         self._seconds = settings.state_seconds
         self._pace = Pace(settings.state_bytes_per_second)
         self._complaints = Complaints(_log, owned.time)
-        self._writing: asyncio.Task[None] | None = None
+        self._writing: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._due: asyncio.TimerHandle | None = None
         self._saved_index = -1
@@ -230,31 +230,44 @@ class Saving:
             self._save_fail(f"snapshot raised {say(error)}")
             self._await_due(start.index)
             return
-        self._writing = self._owned.create_task(self._write(start, head, state, save))
+        self._write(start, head, state, save)
 
     def _save_proven(self, start: LogStart, parts: Sequence[Buffer], pace: Pace) -> None:
         self._folder.save(start, parts, pace)
         self._folder.prove(start)  # here: the log's thread, which deletes, has no time for it
 
-    async def _write(
+    def _write(
         self, start: LogStart, head: bytes, state: State | Callable[[], State], save: Save
     ) -> None:
-        def write() -> None:
-            parts = Joined([head], parts_of(state))
-            if (size := size_of(parts)) > STATE_BYTES_MAX:
-                raise ValueError(f"it has {size} bytes and {STATE_BYTES_MAX} are allowed")
-            save(start, parts, self._pace)
+        """Begin to write a state, in a thread."""
+        writing = self._writing = self._owned.loop.create_future()
+        error: Exception | None = None
 
-        try:
-            await asyncio.to_thread(write)
-        except Exception as error:  # as above, or the disk's
-            self._save_fail(say(error))
-        else:
-            self._saved_index = start.index
-            if start.position % self._log.file_size == 0:
-                self.saved_position = start.position
-                self._delete()
-        self._await_due(self._applier.applied)
+        def work() -> None:
+            nonlocal error
+            try:
+                parts = Joined([head], parts_of(state))
+                if (size := size_of(parts)) > STATE_BYTES_MAX:
+                    raise ValueError(f"it has {size} bytes and {STATE_BYTES_MAX} are allowed")
+                save(start, parts, self._pace)
+            except Exception as raised:  # as above, or the disk's
+                error = raised
+
+        def done() -> None:
+            writing.set_result(None)
+            if error is None:
+                self._written(start)
+            else:
+                self._save_fail(say(error))
+            self._await_due(self._applier.applied)
+
+        self._owned.in_thread(work, done)
+
+    def _written(self, start: LogStart) -> None:
+        self._saved_index = start.index
+        if start.position % self._log.file_size == 0:
+            self.saved_position = start.position
+            self._delete()
 
     def _save_fail(self, detail: str) -> None:
         self._failed(SnapshotFailed(f"the state could not be written: {detail}"))
@@ -287,7 +300,7 @@ class Saving:
         if not await self.restoring.ended(STATE_SECONDS_MAX):
             return False
         self._keep()
-        if self._writing is None:
+        if self._writing is None or self._writing.done():
             return True
         _, left = await asyncio.wait({self._writing}, timeout=STATE_SECONDS_MAX)
         return not left
