@@ -34,7 +34,7 @@ OBJECTS = (
         ),
     ),
     _of(
-        "counter",
+        "dictionary",
         "a-session-that-is-restored-has-forgotten-its-results",
         Patch(
             "dledger.machine.sessions",

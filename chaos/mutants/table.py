@@ -29,6 +29,7 @@ from chaos.mutants.refusal_rules import REFUSALS
 from chaos.mutants.repair_rules import REPAIR
 from chaos.mutants.replica_rules import PRODUCERS, REPLICA, WIRE
 from chaos.mutants.replication_rules import READS, REPLICATION
+from chaos.mutants.simulated_rules import SIMULATED
 from chaos.mutants.snapshot_rules import SNAPSHOTS
 from chaos.mutants.span_rules import SPANS
 from chaos.mutants.step_down_rules import STEP_DOWN
@@ -58,6 +59,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *TOGETHER,
     *TURNS,
     *OBJECTS,
+    *SIMULATED,
     *EMBEDDED,
     *REPLICA,
     *PRODUCERS,

@@ -55,6 +55,7 @@ class SimNode(MachineClock):
     """
 
     recover, noop_body = staticmethod(states.recover), staticmethod(noop_body)
+    prefix_of, end_threads = staticmethod(states.prefix_of), staticmethod(states.no_threads)
     noop_stamp_at = STAMP_AT
 
     def __init__(
@@ -124,7 +125,10 @@ class SimNode(MachineClock):
     def start(self) -> None:
         """Come up if it is down, or stay down with `refused` set."""
         if not self.up:
-            self._start_process()
+            try:
+                self._start_process()
+            except PowerCut:
+                self.crash(power=self.disk.fuse_power)
         for duty in self.duties:
             duty.started()
 
@@ -141,31 +145,25 @@ class SimNode(MachineClock):
             )
             me = NodeIncarnation(self.id, self.incarnation)
             self.group = None if self.incarnations is None else SimGroup(self.disk, storage, me)
-        except PowerCut:
-            self.crash(power=self.disk.fuse_power)
-            return
         except (OSError, StoreError, DledgerError) as error:
             self._refuse(error)
             return
         self.storage = storage
         saved, self._saved = self._saved, None
         folder = states.folder_of(self.disk) if self.trims else None
-        self.machine = self.recover(saved, storage, self.random, folder)
+        self.machine = machine = self.recover(saved, storage, self.random, folder)
+        parts = self.config, storage.log, storage.hard, machine, self
         self.replica = Replica(
-            self.config,
-            storage.log,
-            storage.hard,
-            self.machine,
-            self,
+            *parts,
             noop_body=self.noop_body,
             noop_stamp_at=self.noop_stamp_at,
             jitter=self.random.random,
             now=self.now,
             first_id=self.boot << 32,
-            applied=self.machine.applied,
+            applied=machine.applied,
             initial=states.initial_of(storage),
             configurations=self.group,
-            prefix=states.prefix_of(self.machine, storage, folder),
+            prefix=self.prefix_of(machine, storage, folder),
             repair_settings=self.repair_settings,
         )
         if self.group is not None:
@@ -227,6 +225,7 @@ class SimNode(MachineClock):
         self.step(self.replica.stop, self.now)
         while self._syncing and self.boot == boot:
             self._run_sync(self._syncing[0])
+        self.end_threads()
         self.stopping = False
         if self.boot != boot or self.storage is None:
             return

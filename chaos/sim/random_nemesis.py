@@ -6,8 +6,10 @@ busy. Nothing holds back: any number of machines may be hit at once.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
+from chaos.sim.kinds.stage import Injector
 from chaos.sim.kinds.table import RANDOM_KINDS
 from chaos.sim.members import KINDS as MEMBER_KINDS
 from chaos.sim.members import LOSS_KIND
@@ -46,12 +48,20 @@ KINDS = (
 
 
 class RandomNemesis(Nemesis):
-    """Begins a fault every now and then, until `heal_all`."""
+    """Begins a fault every now and then, until `heal_all`.
+
+    Attributes:
+        kinds: what a seed draws from, where no members change.
+        injectors: how each is done.
+    """
+
+    kinds: ClassVar[tuple[str, ...]] = KINDS
+    injectors: ClassVar[Mapping[str, Injector]] = RANDOM_KINDS
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         weights = self._options.faults
-        kinds = KINDS if self._churn is None else (*KINDS, *MEMBER_KINDS, LOSS_KIND)
+        kinds = self.kinds if self._churn is None else (*KINDS, *MEMBER_KINDS, LOSS_KIND)
         self._kinds = [kind for kind in kinds if weights.get(kind)]
         self._weights = [weights[kind] for kind in self._kinds]
         self._number = 0
@@ -76,7 +86,7 @@ class RandomNemesis(Nemesis):
         if known:  # drawn all the same: what is drawn behind it must not shift
             kind, victim = known[number].kind, self._nodes[known[number].machine]
         self._number += 1
-        self._carry_out(number, kind, RANDOM_KINDS[kind], self._stage, [victim])
+        self._carry_out(number, kind, self.injectors[kind], self._stage, [victim])
         self._schedule_next()
 
     def _victim(self) -> SimNode:

@@ -110,6 +110,10 @@ def initial_of(storage: Storage) -> Configuration | None:
     return None if start is None else decode_configuration(start.configuration.encode())
 
 
+def no_threads() -> None:
+    """Before a storage is closed, a stop waits for threads beside the disk work: here for none."""
+
+
 def prefix_of(machine: Machine, storage: Storage, folder: SnapshotFolder | None) -> Prefix | None:
     """Returns the part that deletes the beginning of a log, or replaces it by a snapshot; None
     without snapshots."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
@@ -19,11 +20,13 @@ from chaos.sim.clients import ClientEnvironment
 from chaos.sim.course import FROM_SEED, Begun, Course
 from chaos.sim.host_beats import HostBeats
 from chaos.sim.network import CALM, Network, Pipe
-from chaos.sim.random_nemesis import KINDS, RandomNemesis
 from chaos.sim.scheduler import Scheduler
 from chaos.sim.service import NodeService
+from chaos.testing.faults import FAULTS, WEIGHTS, MachineNemesis
 from chaos.testing.judge import Call, Judge, MachineViolation, Read
-from chaos.testing.process import MachineNode, MachineProcess
+from chaos.testing.log_book import LogBook
+from chaos.testing.machine_node import MachineNode
+from chaos.testing.process import MachineProcess
 from chaos.testing.subject import Draw, MakeMachine, Subject
 from dledger.core.messages import Message
 from dledger.core.types import NodeId
@@ -33,20 +36,20 @@ from dledger.wire.frames import FrameType
 
 __all__ = ["FAULTS", "Draw", "MachineViolation", "Report", "run_seed", "run_subject"]
 
-#: Failing and rotten disks are the log's matter, not a machine's; two shapes need five nodes.
-_LOGS_OWN = {"io-error", "read-error", "disk-full", "bit-rot", "ring", "figure-8"}
-#: What the simulator does to a machine under test.
-FAULTS = tuple(kind for kind in KINDS if kind not in _LOGS_OWN)
 Ended = Callable[[], None]
 _FORWARDS = frozenset({FrameType.FORWARD, FrameType.FORWARD_REPLY})
 LIVENESS_SECONDS = 40.0
 #: Of clients that ask: how many of their turns are questions, and of these, how many local ones.
 READS, LOCAL_READS = 0.35, 0.2
 #: How many commands a client begins at once: some of many are half done when a leader falls.
-BURSTS = (1, 1, 1, 2, 8)
+BURSTS = (*(1,) * 6, 2, 2, 8, 8, 40)
 #: How many of the frames that hand commands over come late, as from a connection that was thought
 #: to be dead: behind the same commands, sent again.
 LATE, LATE_SECONDS = 0.1, 1.5
+#: Bytes of a log file: with small ones states are saved, beginnings of logs go, states are sent.
+FILE_SIZES = (2 << 10, 2 << 10, 4 << 10, 1 << 20)
+#: Of runs, and of their nodes: how many have a former release at first.
+FORMER_RUNS, FORMER_NODES = 0.4, 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,15 @@ SILENT = Pace(12.0, 0.5, 2.5, patience=0.8, pause=4.0, is_quick=True, falls_sile
 @dataclass(frozen=True, slots=True)
 class Report:
     """One run: virtual seconds, calls begun and answered, reads that were served, and how often
-    each fault was begun."""
+    each fault was begun.
+
+    Attributes:
+        shared: entries of several commands that were committed.
+        cut: those of a leader that were lost.
+        restored: states of a leader that machines were given.
+        overtaken: those of them that the end of the process was quicker than.
+        led: how often a node began to lead meanwhile.
+    """
 
     seed: int
     seconds: float
@@ -92,6 +103,11 @@ class Report:
     applied: int
     reads: int
     faults: dict[str, int]
+    shared: int = 0
+    cut: int = 0
+    restored: int = 0
+    overtaken: int = 0
+    led: int = 0
 
 
 class SimulatedRun:
@@ -124,7 +140,7 @@ class SimulatedRun:
             self._deliver,
             lambda node, peer: self.nodes[node].peer_lost(peer),
         )
-        self._codec = subject.make()
+        self.book, self._codec = LogBook(), subject.make()
         self.calls: list[Call] = []
         self.reads: list[Read] = []
         self._forwarded: set[tuple[Pipe, bytes]] = set()
@@ -134,8 +150,14 @@ class SimulatedRun:
 
     def run(self) -> Report:
         """Faults, then none, then the judgement. Raises MachineViolation."""
+        is_former = self._random.random() < FORMER_RUNS
         for node in self.nodes:
             node.make, node.network = self._subject.make, self._network
+            node.book, node.group_nodes = self.book, self.nodes
+            if is_former and self._random.random() < FORMER_NODES:
+                node.upgraded_at = self._random.random() * 1.2 * self._pace.seconds
+                self.scheduler.at(node.upgraded_at, MachineNode.upgrade, node)
+        for node in self.nodes:
             node.start()
         environment = ClientEnvironment(
             self.scheduler,
@@ -145,7 +167,7 @@ class SimulatedRun:
             self._options.network.latency,
             lambda _: True,
         )
-        nemesis = RandomNemesis(
+        nemesis = MachineNemesis(
             self.scheduler,
             self._random,
             self._options,
@@ -166,7 +188,7 @@ class SimulatedRun:
         self._network.options = CALM
         nemesis.heal_all()
         self._settle()
-        judge = Judge(self._subject, self.seed, self.nodes, self.calls, self.reads)
+        judge = Judge(self._subject, self.seed, self.nodes, self.calls, self.reads, self.book)
         return Report(
             self.seed,
             self.scheduler.now,
@@ -175,6 +197,11 @@ class SimulatedRun:
             judge.applied(),
             sum(read.ended is not None for read in self.reads),
             nemesis.counts,
+            self.book.committed_shared,
+            self.book.cut,
+            self.book.restored,
+            self.book.overtaken,
+            self.book.led,
         )
 
     # -- clients -----------------------------------------------------------------------------------
@@ -292,17 +319,23 @@ class SimulatedRun:
 
     def violation(self, name: str, detail: str) -> None:
         """End the run."""
+        known = sys.exception()
+        if isinstance(known, MachineViolation):  # found in the middle of an event
+            raise known
         raise MachineViolation(f"seed {self.seed}: {name}: {detail}")
 
 
 def _options(random: Random, nodes: int, pace: Pace) -> swarm.SwarmOptions:
-    """The seed's, changed by the pace, with files that hold a whole run."""
+    """The seed's, changed by the pace, with files of a few entries, or of a whole run."""
     options = swarm.draw(random, nodes, FAULTS)
-    log = dataclasses.replace(options.log, file_size=1 << 20, slots_per_file=8192)
+    size = random.choice(FILE_SIZES)
+    log = dataclasses.replace(options.log, file_size=size, slots_per_file=size // 128)
     if pace.is_quick:
         log = dataclasses.replace(log, heartbeat=0.1, election_min=0.3, election_max=0.6)
     gap_max = options.fault_gap_max if pace.gap_max is None else pace.gap_max
-    return dataclasses.replace(options, log=log, fault_gap_min=pace.gap_min, fault_gap_max=gap_max)
+    faults = {kind: WEIGHTS.get(kind, 1.0) * weight for kind, weight in options.faults.items()}
+    options = dataclasses.replace(options, log=log, faults=faults)
+    return dataclasses.replace(options, fault_gap_min=pace.gap_min, fault_gap_max=gap_max)
 
 
 def run_subject(

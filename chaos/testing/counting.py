@@ -18,7 +18,17 @@ from chaos.testing.objects import ObjectPlan
 
 CHUNK = 50
 _ROOTS = ("chaos.testing", "dledger.machine", "dledger.objects")
-_SUMS = ("seeds", "answered", "reads", "faults", "cpu_seconds")
+#: Of reports, in this order in the table.
+_COUNTS = ("answered", "reads", "shared", "cut", "restored", "overtaken")
+_NAMES = (
+    "commands answered",
+    "reads",
+    "shared entries",
+    "of them cut",
+    "states taken",
+    "overtaken",
+)
+_SUMS = ("seeds", *_COUNTS, "faults", "cpu_seconds")
 
 
 def code_of_objects() -> str:
@@ -43,15 +53,15 @@ def count(name: str, seeds: range, file: Path) -> Iterator[Row]:
 def _run(plan: ObjectPlan) -> Row:
     begun = time.process_time()
     row: Row = {"object": plan.name, "first": plan.first, "behind": plan.behind}
-    row |= {"seeds": 0, "answered": 0, "reads": 0, "faults": 0, "violations": []}
+    row |= {"seeds": 0, **dict.fromkeys(_COUNTS, 0), "faults": 0, "violations": []}
     for seed in range(plan.first, plan.behind):
         outcome = plan.run(seed)
         row["seeds"] += 1
         if outcome.report is None:
             row["violations"].append(f"{plan.again(seed)}: {outcome.violation}: {outcome.detail}")
             continue
-        row["answered"] += outcome.report.answered
-        row["reads"] += outcome.report.reads
+        for field in _COUNTS:
+            row[field] += getattr(outcome.report, field)
         row["faults"] += sum(outcome.report.faults.values())
     row["cpu_seconds"] = round(time.process_time() - begun, 2)
     return row
@@ -76,15 +86,16 @@ def _apart(rows: list[Row]) -> list[Row]:
 
 def table_of(file: Path, code: str) -> str:
     """One line for each object, in Markdown."""
-    lines = ["| object | seeds | violations | commands answered | reads | faults | CPU s a seed |"]
-    lines.append("|---|---|---|---|---|---|---|")
+    named = "object", "seeds", "violations", *_NAMES, "faults", "CPU s a seed"
+    lines = [f"| {' | '.join(named)} |", "|---" * len(named) + "|"]
     rows = rows_of(file, code)
     for name in dict.fromkeys(row["object"] for row in rows):
         own = _apart([row for row in rows if row["object"] == name])
         sums = {field: sum(row[field] for row in own) for field in _SUMS}
         wrong = sum(len(row["violations"]) for row in own)
         lines.append(
-            f"| {name} | {sums['seeds']} | {wrong} | {sums['answered']} | {sums['reads']} "
-            f"| {sums['faults']} | {sums['cpu_seconds'] / max(1, sums['seeds']):.3f} |"
+            f"| {name} | {sums['seeds']} | {wrong} | "
+            + " | ".join(str(sums[field]) for field in _COUNTS)
+            + f" | {sums['faults']} | {sums['cpu_seconds'] / max(1, sums['seeds']):.3f} |"
         )
     return "\n".join(lines)

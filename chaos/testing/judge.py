@@ -1,6 +1,7 @@
 """Did a run go as one machine would, alone, without faults?
 
-    every node applied the same commands at the same indexes, each once
+    every node applied the same commands with the same numbers, each once
+    these are the commands of the log, each with its number, as the judge reads it (log_book.py)
     what was answered was applied, with that result; what was certainly refused was not
     what ended before another thing began stands before it, reads too
     a fresh machine that applies the log gives every result and every state; a model gives every
@@ -12,11 +13,14 @@ that respects real time. A read has a place in it, too: behind the entry that it
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from chaos.testing.process import Applied, MachineNode, apply_bytes
+from chaos.testing.log_book import LogBook
+from chaos.testing.machine_node import MachineNode
+from chaos.testing.noted import Applied, apply_bytes
 from chaos.testing.subject import Subject
 from dledger.errors import CommandRefused, DledgerError, Outcome
 from dledger.machine.state_machine import (
@@ -69,8 +73,9 @@ class Judge:
         nodes: Sequence[MachineNode],
         calls: Sequence[Call],
         reads: Sequence[Read],
+        book: LogBook,
     ) -> None:
-        self._subject, self._seed, self._nodes = subject, seed, nodes
+        self._subject, self._seed, self._nodes, self._book = subject, seed, nodes, book
         self._calls = calls
         self._reads = [read for read in reads if read.ended is not None]
 
@@ -86,6 +91,7 @@ class Judge:
             if one.data in place:
                 self._violation("applied-twice", f"entries {place[one.data].index} and {one.index}")
             place[one.data] = one
+        self._check_log(order)
         fresh = self._check_results(order)
         self._check_answers(place)
         self._check_order(place)
@@ -103,6 +109,13 @@ class Judge:
             known = log.setdefault(one.index, one)
             if known != one:
                 self._violation("nodes-differ", f"{name} at entry {one.index}: {one} and {known}")
+
+    def _check_log(self, order: Sequence[Applied]) -> None:
+        """All nodes applied the commands of the log, each with its number."""
+        wanted = self._book.commands()
+        for want, one in itertools.zip_longest(wanted, order):
+            if one is None or want != (one.index, one.data):
+                self._violation("not-the-logs", f"{one} was applied and the log has {want}")
 
     def _check_results(self, order: Sequence[Applied]) -> ReplicatedStateMachine[Any, Any]:
         """Apply all of it again, and ask all questions again at their places."""

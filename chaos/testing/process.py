@@ -1,131 +1,57 @@
-"""One process of a machine under test: the shipping applier, proposer and leader on a SimNode.
+"""One process of a machine under test: the shipping modules of `dledger.machine` on a SimNode.
 
     client ─► Proposer ─► Leading (here, or by FORWARD over the simulated network) ─► Replica
-    Replica.apply ─► Applier ─► the user's machine, which also notes what it applied
+    Replica.apply ─► Applying ─► Applier ─► the user's machine, which also notes what it applied
+    Saving ─► states on the virtual disk, in threads ─► a start, or a leader's Prefix ─► Restoring
 
 The shell around them is the simulator's, as `dledger.machine.node` is a real node's.
 """
 
 from __future__ import annotations
 
-import types
+import contextlib
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, NamedTuple, cast
 
-from chaos.sim.node import SimNode
-from chaos.sim.scheduler import Scheduler
-from chaos.sim.storage import Storage
-from chaos.testing.decision import Decision
-from chaos.testing.subject import MakeMachine
+from chaos.sim.storage import FOLDER, Storage
+from chaos.testing.noted import noted
+from chaos.testing.ports import ProcessNode
+from chaos.testing.simulated_log import SimulatedLog
+from chaos.testing.virtual import VirtualOwned
 from commitlog.files.system import Buffer
 from dledger.core.types import Index, NodeId, Role, Term
-from dledger.errors import CommandRefused, DledgerError, MalformedFrame, QueueFull
+from dledger.errors import (
+    DledgerError,
+    EntryTooLarge,
+    QueueFull,
+    SnapshotFailed,
+)
+from dledger.log.log_start import LogStart
 from dledger.machine.agreement import Agreement
 from dledger.machine.applier import Applier, Results, Told
-from dledger.machine.entries import COMMANDS_MAX, Item, Kind
+from dledger.machine.applying import Applying
+from dledger.machine.entries import HEAD_SIZE, LEVEL, Item, Kind
 from dledger.machine.leading import Leading
 from dledger.machine.node import Consistency
 from dledger.machine.proposer import Proposer
-from dledger.machine.state_machine import (
-    Entry,
-    ReplicatedStateMachine,
-    State,
-    bytes_of,
-    captured,
-    has_checksum,
-)
-from dledger.replica.envelope import STAMP_AT, noop_body
-from dledger.replica.ports import Proposal
+from dledger.machine.saving import Saving
+from dledger.machine.sending import Sending
+from dledger.machine.settings import MachineSettings
+from dledger.machine.state_machine import has_snapshots
+from dledger.snapshots.prefix import Prefix
+from dledger.snapshots.snapshot_files import SnapshotFolder
+from dledger.snapshots.state_file import StateFile
 from dledger.wire.forwards import Forward, pack_forward, unpack_forward, unpack_reply
 from dledger.wire.frames import FrameDecoder, FrameType
 
 Done = Callable[[object, DledgerError | None], None]
 Found = Callable[[object, int, DledgerError | None], None]
-#: A state is kept after so many entries, for a later process of the node.
-SAVE_EVERY = 10
 RESEND_SECONDS = 0.5
-TICK_SECONDS = 0.05
 #: How many processes have a leader's part that passes over what it has proposed already.
 FILTERED = 0.5
-#: Proposals of several commands that a leader brings in few entries.
-TOGETHER = 0.7
-#: Milliseconds since 1970 at the beginning of a run, and how far nodes' wall clocks stand apart.
-BEGIN_MS, SKEW_MS = 1_700_000_000_000, 700
-
-
-class Applied(NamedTuple):
-    """One command as a node applied it; `result`: as bytes."""
-
-    index: int  # type: ignore[assignment]  # hides tuple.index
-    time_ms: int
-    data: bytes
-    result: bytes
-
-
-class Kept(NamedTuple):
-    """A state of a process; its bytes are made when another takes it, as a slow thread would."""
-
-    index: int  # type: ignore[assignment]  # hides tuple.index
-    head: bytes
-    state: State | Callable[[], State]
-
-    def data(self) -> bytes:
-        """As a file has it."""
-        return self.head + bytes_of(self.state)
-
-
-class NotedMachine(ReplicatedStateMachine[bytes, bytes]):
-    """The user's machine; its commands and results are noted as bytes."""
-
-    def __init__(self, plain: ReplicatedStateMachine[Any, Any]) -> None:
-        self.plain = plain
-        self.applied: list[Applied] = []
-
-    def apply(self, entry: Entry[bytes]) -> bytes:
-        """As the user's, with a byte in front: was it done, or refused?"""
-        result = apply_bytes(self.plain, entry.index, entry.time_ms, entry.command)
-        self.applied.append(Applied(entry.index, entry.time_ms, entry.command, result))
-        return result
-
-    def snapshot(self) -> State | Callable[[], State]:
-        """As the user's."""
-        return self.plain.snapshot()
-
-    def restore(self, state: bytes) -> Callable[[], None] | None:
-        """Give the user's machine this state."""
-        return self.plain.restore(state)
-
-    def checksum(self) -> int:
-        """As the user's; 0 for one that has none, on every node alike."""
-        return self.plain.checksum() if has_checksum(self.plain) else 0
-
-    def encode(self, command: bytes) -> bytes:
-        """The command itself: commands are bytes."""
-        return command
-
-    def decode(self, data: bytes) -> bytes:
-        """As `encode`."""
-        return data
-
-    def encode_result(self, result: bytes) -> bytes:
-        """As `encode`."""
-        return result
-
-    def decode_result(self, data: bytes) -> bytes:
-        """As `encode`."""
-        return data
-
-
-def apply_bytes(
-    plain: ReplicatedStateMachine[Any, Any], index: int, time_ms: int, data: bytes
-) -> bytes:
-    """The answer of a machine to a command; its first 4 bytes only make it one of a kind."""
-    try:
-        result = plain.apply(Entry(index, 1, time_ms, plain.decode(data[4:])))
-    except CommandRefused as refused:
-        return b"R" + refused.happened.encode()
-    return b"D" + plain.encode_result(result)
+#: Virtual seconds that a command takes a process.
+COSTS = (0.0, 0.0, 0.0005, 0.01)
 
 
 class Unfiltered(Leading):
@@ -135,25 +61,63 @@ class Unfiltered(Leading):
         return items
 
 
-class MachineProcess:
-    """`StateMachine` of one process, and this node's part as the leader of others."""
+class _Parts(NamedTuple):
+    """The part of `dledger.runtime.parts.Parts` that `Saving` uses."""
 
-    def __init__(self, node: MachineNode, storage: Storage, states: Sequence[Kept]) -> None:
-        """`states`: are taken one after the other; the last one counts."""
-        self.node, self._store = node, storage.log
-        self.machine = NotedMachine(node.make())
+    log: Any
+    snapshots: SnapshotFolder
+
+
+def settings_of(random: Random) -> MachineSettings:
+    """Draw those of a process."""
+    return MachineSettings(
+        resend_seconds=RESEND_SECONDS,
+        apply_seconds_max=1e9,
+        apply_waiting_max=random.choice((20, 16_384)),
+        margin_files=random.choice((0, 0, 1)),
+        state_seconds=random.choice((0.0, 0.2, 1.0)),
+        state_bytes_per_second=0,
+    )
+
+
+class MachineProcess:
+    """`StateMachine` of one process, and this node's part as the leader of others.
+
+    Attributes:
+        level: its feature level: 0 is that of a former release.
+        saving: its states; None for a machine without any.
+    """
+
+    def __init__(self, node: ProcessNode, storage: Storage, level: int) -> None:
+        self.node, self.level, self._store = node, level, storage.log
+        random = node.random
+        self.owned = VirtualOwned(
+            node.scheduler,
+            random,
+            lambda action: node.in_process(self, action),
+            lambda: node.stuck is not None,
+        )
+        owned, settings = cast(Any, self.owned), settings_of(random)
+        self.machine = noted(node.make(), random.choice(COSTS), self._took)
+        log = cast(Any, SimulatedLog(node, self.owned, storage.log, self._send))
         names = tuple(f"n{number}" for number in range(node.machines))
         agreement = Agreement(node.id, self.machine.plain.compare_every, self._compare)
         self.applier = Applier(self.machine, agreement, self._told, self._results, lambda: names)
+        self.applying = Applying(log, self.applier, settings)
         self.proposer = Proposer(node.id, node.boot, self.applier, self, RESEND_SECONDS)
-        leading = Leading if node.random.random() < FILTERED else Unfiltered
-        self.leading = leading(
-            cast(Any, self._log()), self.applier, commands_max=self._commands_max
-        )
-        self._number = (node.boot << 8 | node.index) << 32
-        self._flushing = False
-        for state in states:
-            self.applier.load(state.data(), state.index)
+        leading = Leading if random.random() < FILTERED else Unfiltered
+        self.leading = leading(log, self.applier, self.applying.refusal, self._shared_max)
+        self.sending = Sending(self.proposer, log, lambda: True)
+        self._log, self._number = log, (node.boot << 8 | node.index) << 32
+        self._waiting: list[Callable[[], None]] = []
+        self._folder = SnapshotFolder(node.disk, FOLDER)
+        self.saving: Saving | None = None
+        if has_snapshots(self.machine.plain):
+            parts = cast(Any, _Parts(storage.log, self._folder))
+            calls = self._trim, self._not_saved
+            self.saving = Saving(parts, self.applier, owned, settings, *calls)
+            self.saving.look(names, None)
+            self.saving.begin()
 
     @property
     def applied(self) -> Index:
@@ -165,27 +129,82 @@ class MachineProcess:
         """The number of the last command that the state holds, or its index."""
         return self.applier.number
 
-    def _commands_max(self) -> int:
-        """Share entries among commands, and now and then do not."""
-        return COMMANDS_MAX if self.node.random.random() < TOGETHER else 1
+    @property
+    def is_restoring(self) -> bool:
+        """Is a leader's state given to the machine, by a thread?"""
+        return self.saving is not None and not self.saving.restoring.may_read.is_set()
+
+    def prefix(self) -> Prefix | None:
+        """Deletes the log's beginning behind a state, and takes a leader's state."""
+        if self.saving is None:
+            return None
+        return Prefix(cast(Any, self._store), self._folder, self._state_sent, by_file=True)
+
+    def _shared_max(self) -> int:
+        """A former release writes no entries of several commands."""
+        return self.applying.shared_max() if self.level >= LEVEL else 1
+
+    def _took(self, seconds: float) -> None:
+        self.owned.spent += seconds
 
     # -- StateMachine ------------------------------------------------------------------------------
 
-    def apply(self, first: Index, last: Index) -> None:
+    def apply(self, first: Index, last: Index) -> Index:
         """Called by the replica."""
-        for header, body in self._store.entries(first, last):
-            entry = (header.sequence, header.epoch, body)
-            self.applier.apply([entry], leads=self.node.leads)
-            if header.sequence % SAVE_EVERY == 0:
-                kept = Kept(header.sequence, self.applier.head(), captured(self.machine.snapshot()))
-                self.node.states.append(kept)
+        self.owned.spent = 0.0
+        try:
+            end = self.applying.apply(first, last, self.saving)
+        finally:
+            spent, self.owned.spent = self.owned.spent, 0.0
+        for header, body in self._store.entries(first, end):
+            self.node.committed(self.level, header.sequence, bytes(body))
         self.soon()
+        if spent:
+            self.node.works(spent)
+        return end
 
     def role_changed(self, role: Role, term: Term, leader: NodeId | None) -> None:
         """Called by the replica."""
         self.leading.role_changed()
         self.proposer.led_by(leader)
+        self.node.book.led += role is Role.LEADER and self.is_restoring
         self.soon()
+
+    # -- states ------------------------------------------------------------------------------------
+
+    def _state_sent(self, start: LogStart, state: StateFile) -> None:
+        """As `ReplicatedNode` does it."""
+        assert self.saving is not None
+        machine, node = self.machine, self.node
+
+        def taken() -> None:
+            machine.is_threads = False
+            node.state_taken()
+            self.proposer.state_taken()
+            self.soon()
+            assert node.replica is not None
+            node.replica.restored(node.now)
+            waiting, self._waiting = self._waiting, []
+            for read in waiting:
+                read()
+
+        node.book.restored += 1
+        machine.is_threads = True
+        self.saving.restoring.take(start, state, taken)
+
+    def _trim(self, position: int) -> bool:
+        return self.node.replica is not None and self.node.replica.trim(position)
+
+    def _not_saved(self, error: SnapshotFailed) -> None:
+        raise error
+
+    def ended(self) -> None:
+        """The process is being stopped: wait for its threads, then leave the folder alone."""
+        self.owned.end_threads()
+        if self.saving is not None:
+            with contextlib.suppress(StopIteration):
+                self.saving.ended().send(None)
+                raise AssertionError("all threads have ended, and it waits for one")
 
     # -- ProposerPorts -----------------------------------------------------------------------------
 
@@ -206,20 +225,28 @@ class MachineProcess:
 
     def propose(self, data: bytes, done: Done, ends_at: float) -> None:
         """A client's command."""
+        if len(data) + HEAD_SIZE > self._log.entry_size_max:
+            done(None, EntryTooLarge(f"a command has {len(data)} bytes; send less"))
+            return
         try:
             self.proposer.propose(Kind.COMMAND, data, done, ends_at)
         except DledgerError as error:
             done(None, error)
-        self.soon()
+        self.sending.soon(may_be_now=True)
 
     def read(self, look: Callable[[Any], Any], found: Found, consistency: Consistency) -> None:
         """A client's question: the finding of `look`, and the command behind which it was found."""
 
+        def readable() -> None:
+            found(self.machine.look(look), self.number, None)
+
         def ready(error: DledgerError | None) -> None:
-            if error is None:
-                found(look(self.machine.plain), self.number, None)
-            else:
+            if error is not None:
                 found(None, -1, error)
+            elif self.is_restoring:
+                self._waiting.append(readable)
+            else:
+                readable()
 
         assert self.node.replica is not None
         self.node.replica.read_index(ready, self.node.now, consistency.value)
@@ -236,21 +263,13 @@ class MachineProcess:
                 if found.type is FrameType.FORWARD:
                     self.leading.take(sender, unpack_forward(found))
                 else:
-                    self.proposer.answered(unpack_reply(found), self.node.scheduler.now)
+                    self.proposer.answered(unpack_reply(found), self.owned.time())
+                    self.sending.set_timer()
 
     def soon(self) -> None:
         """Send all that is queued when this event is over."""
-        if self.proposer.queued_count and not self._flushing:
-            self._flushing = True
-            self.node.scheduler.after(0.0, lambda _: self.node.in_process(self, self._flush))
-
-    def _flush(self) -> None:
-        self._flushing = False
-        self.proposer.flush(self.node.scheduler.now)
-
-    def tick(self) -> None:
-        """Every `TICK_SECONDS`."""
-        self.proposer.tick(self.node.scheduler.now)
+        if self.proposer.queued_count:
+            self.sending.soon()
 
     def _told(self, told: Told) -> None:
         self.leading.gone(told)
@@ -261,130 +280,15 @@ class MachineProcess:
         self.proposer.applied(session, results)
 
     def _compare(self, results: bytes) -> None:
-        ends_at = self.node.scheduler.now + 10
+        ends_at = self.owned.time() + 10
         try:
             self.proposer.propose(Kind.COMPARE, results, lambda *_: None, ends_at)
         except QueueFull:
             return
+        self.sending.soon()
 
     def _send(self, to: NodeId, parts: Sequence[Buffer]) -> bool:
         assert self.node.network is not None
         frame = b"".join(map(bytes, parts))
         self.node.network.send(self.node.index, int(to[1:]), 1, frame)
         return True
-
-    def _tell_commit(self, to: NodeId) -> None:
-        """In a turn of its own: the replica tells of a commit in the middle of one."""
-        node = self.node
-
-        def tell() -> None:
-            assert node.replica is not None
-            node.replica.tell_commit(to, node.now)
-
-        node.scheduler.after(0.0, lambda _: node.in_process(self, tell))
-
-    def _log(self) -> Any:
-        """The part of a `ReplicatedLog` that `Leading` uses."""
-        node = self.node
-        make = types.SimpleNamespace
-
-        class Log:
-            is_open, entry_size_max = True, 1000
-            driver = make(
-                clock=make(time_ms=lambda: node.wall_ms),
-                transport=make(forward=self._send),
-                tell_commit=self._tell_commit,
-            )
-            owned = make(when_done=lambda future, then: future.when_done(then))
-
-            @property
-            def is_leader(self) -> bool:
-                return node.leads
-
-            def append_at_once(self, bodies: Sequence[Buffer]) -> Decision:
-                decision = Decision()
-                proposal = Proposal(bodies, lambda _, error: decision.made(error))
-                assert node.replica is not None
-                try:
-                    node.replica.propose(proposal, node.now)
-                except DledgerError as error:
-                    decision.made(error)
-                return decision
-
-        return Log()
-
-
-class MachineNode(SimNode):
-    """A simulated machine that runs a `MachineProcess`.
-
-    Attributes:
-        make: makes the machine under test; set before the first start.
-        states: kept by its processes so far.
-        lives: what each process of the node has applied, with the number that it began behind.
-    """
-
-    make: MakeMachine
-    noop_stamp_at = STAMP_AT
-
-    def __init__(self, index: int, scheduler: Scheduler, *arguments: Any, **named: Any) -> None:
-        self.states: list[Kept] = []
-        self.lives: list[tuple[int, list[Applied]]] = []
-        super().__init__(index, scheduler, *arguments, **named)
-        self.recover = self._recover  # type: ignore[assignment]
-        self.noop_body = self._noop  # type: ignore[assignment]
-        scheduler.after(TICK_SECONDS, self._tick)
-
-    @property
-    def wall_ms(self) -> int:
-        """The node's wall clock."""
-        return BEGIN_MS + round(self.scheduler.now * 1000) + self.index * SKEW_MS
-
-    @property
-    def process(self) -> MachineProcess | None:
-        """The one that runs; None while it is down."""
-        return cast("MachineProcess | None", self.machine) if self.up else None
-
-    def _recover(self, _: object, storage: Storage, random: Random, __: object) -> MachineProcess:
-        last = storage.log.last.index
-        usable = [state for state in self.states if state.index <= last]
-        taken: list[Kept] = []
-        if usable and random.random() < 0.7:
-            taken = [random.choice(usable) for _ in range(random.choice((1, 1, 2)))]
-        process = MachineProcess(self, storage, taken)
-        self.lives.append((process.number, process.machine.applied))
-        return process
-
-    def _noop(self, term: Term) -> Buffer:
-        return noop_body(self.id, term, self.wall_ms)
-
-    def in_process(self, process: object, action: Callable[[], None]) -> None:
-        """Have this process do something, unless it has gone."""
-
-        def act() -> None:
-            if self.process is process:
-                action()
-
-        if self.process is process:
-            self.step(act)
-
-    def forwarded(self, source: int, frame: bytes) -> None:
-        """A FORWARD or its reply has come."""
-        process = self.process
-        if process is None:
-            return
-
-        def act() -> None:
-            try:
-                process.received(NodeId(f"n{source}"), frame)
-            except MalformedFrame:
-                assert self.network is not None
-                self.network.cut_connection(source, self.index, 1)
-            process.soon()
-
-        self.in_process(process, act)
-
-    def _tick(self, _: object) -> None:
-        self.scheduler.after(TICK_SECONDS, self._tick)
-        process = self.process
-        if process is not None and process.proposer.waiting_count:
-            self.in_process(process, process.tick)

@@ -10,8 +10,9 @@ import pytest
 from chaos.testing import process as processes
 from chaos.testing.cluster import DENSE, Ended, MachineViolation, SimulatedRun
 from chaos.testing.judge import Call
+from chaos.testing.machine_node import MachineNode
 from chaos.testing.objects import OBJECTS
-from chaos.testing.process import MachineNode, MachineProcess
+from chaos.testing.process import MachineProcess
 from dledger.errors import DledgerError, ProposalTimedOut
 from dledger.machine.entries import Kind
 from dledger.machine.proposer import Proposer

@@ -1,0 +1,78 @@
+"""Faults of a machine under test: those of the simulator, and two that aim at states.
+
+away       a node is down, or cut off, until others may have deleted what it lacks
+overtake   the next machine that is given a state is killed, stopped or made leader meanwhile
+"""
+
+from __future__ import annotations
+
+from chaos.sim.kinds.links import between, cut
+from chaos.sim.kinds.processes import down
+from chaos.sim.kinds.stage import Injector, Stage
+from chaos.sim.kinds.table import RANDOM_KINDS
+from chaos.sim.node import SimNode
+from chaos.sim.random_nemesis import KINDS, RandomNemesis
+from chaos.sim.service import NodeService
+from chaos.testing.machine_node import MachineNode
+
+#: Failing and rotten disks are the log's matter, not a machine's; two shapes need five nodes.
+_LOGS_OWN = {"io-error", "read-error", "disk-full", "bit-rot", "ring", "figure-8"}
+#: Each half of the time that a node is away, at most.
+AWAY_SECONDS = 1.5
+#: How long a fault waits for a machine that is given a state, and how often it looks.
+WAIT_SECONDS, LOOK_SECONDS = 3.0, 0.02
+
+
+def away(stage: Stage, victim: SimNode) -> None:
+    """The node hears of no entries for so long that it may need a state."""
+    if stage.random.random() < 0.5:
+        victim.crash(power=stage.random.random() < 0.3)
+        stage.ends(lambda: stage.ends(victim.start, AWAY_SECONDS), AWAY_SECONDS)
+    else:
+        pipes = between(stage, [victim.index], stage.others(victim), both=True)
+        cut(stage, pipes, 2 * AWAY_SECONDS, stage.ends)
+
+
+def overtake(stage: Stage, victim: SimNode) -> None:
+    """The first machine that is given a state: the thread ends too late, or not at all."""
+    until = stage.scheduler.now + WAIT_SECONDS
+
+    def look() -> None:
+        for node in stage.nodes:
+            assert isinstance(node, MachineNode)
+            if node.process is not None and node.process.is_restoring:
+                _meanwhile(stage, node)
+                return
+        if stage.scheduler.now < until:
+            stage.later(look, LOOK_SECONDS)
+
+    look()
+
+
+def _meanwhile(stage: Stage, node: SimNode) -> None:
+    which = stage.random.choice(("kill", "power", "stop", "lead", "cut"))
+    if which == "stop":
+        node.stop()
+        stage.ends(node.start, 1.0)
+    elif which == "lead":
+        for leader in stage.leaders():
+            NodeService(leader).transfer(node.index)
+    elif which == "cut":
+        pipes = between(stage, [node.index], stage.others(node), both=True)
+        cut(stage, pipes, 1.0, stage.ends)
+    else:
+        down(stage, node, power=which == "power")
+
+
+INJECTORS: dict[str, Injector] = {"away": away, "overtake": overtake}
+#: What the simulator does to a machine under test.
+FAULTS = (*(kind for kind in KINDS if kind not in _LOGS_OWN), *INJECTORS)
+#: So many times as likely as the others.
+WEIGHTS = {"away": 4.0, "overtake": 4.0}
+
+
+class MachineNemesis(RandomNemesis):
+    """Begins these faults."""
+
+    kinds = FAULTS
+    injectors = {**RANDOM_KINDS, **INJECTORS}  # noqa: RUF012  # a constant
