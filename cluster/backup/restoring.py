@@ -5,19 +5,21 @@
 
 Entries keep their index, term and address, so offsets, message ids and consumer positions stay.
 Every node gets the same bytes: the entry at the end is a function of the new members and of
-`now_ms`. Its folder has an identity at once but belongs to a cluster whose profile is written last.
+`now_ms`. A restore that fails leaves nothing; one that is killed leaves folders that no node starts
+on, and the next one begins anew (new_folders.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cluster.backup.backing_up import content_of, state_of
 from cluster.backup.entries import shortened, verified
 from cluster.backup.errors import BackupError
 from cluster.backup.manifest import Manifest, Piece
+from cluster.backup.new_folders import STAGING, all_or_nothing, clear, move_up
 from cluster.backup.places import Place
 from cluster.move.new_folder import SYNC_BYTES, open_new, raise_term, sync
 from commitlog.files.system import OS_FILES, FileSystem
@@ -29,7 +31,7 @@ from dledger.durable.configurations import ConfigurationFile
 from dledger.durable.identity import Identity
 from dledger.log.check import Tail
 from dledger.log.log_start import LogStart
-from dledger.log.node_storage import NodeStorage
+from dledger.log.node_storage import NodeStorage, refuse_used
 from dledger.log.port import VerifiedRange
 from dledger.replica.envelope import STAMP_AT, members_body
 from dledger.runtime.opening import CODEC
@@ -65,17 +67,27 @@ class Restored:
 Content = Callable[[Piece], bytes]
 
 
+def check_until(manifest: Manifest, until: Until) -> None:
+    """Raises BackupError for an end that the backup does not have; reads no more of it."""
+    first = int(manifest.anchor.id.index) + 1
+    if until.index is not None and not first <= until.index <= manifest.mark:
+        has = f"has entries {first} to {manifest.mark} and not {until.index}; name one of them"
+        if manifest.mark < first:
+            has = f"has no entry, so not {until.index}; dledger backup run adds what is committed"
+        raise BackupError(f"the backup {has}")
+    if until.time_ms is not None and not manifest.last_ms:
+        raise BackupError(
+            "no entry of the backup has a time, as those of embedded machines do not; give "
+            "--to-index"
+        )
+
+
 def chosen(place: Place, manifest: Manifest, until: Until) -> Iterator[tuple[Piece, bytes, Tail]]:
     """The pieces up to `until`, the last one shortened, each with the end that it continues.
 
-    Raises BackupError for an index that the backup does not have, BackupDamaged, OSError.
+    Raises BackupDamaged, OSError, and as `check_until`.
     """
-    first = int(manifest.anchor.id.index) + 1
-    if until.index is not None and not first <= until.index <= manifest.mark:
-        raise BackupError(
-            f"the backup has entries {first} to {manifest.mark} and not {until.index}; name one of "
-            "them"
-        )
+    check_until(manifest, until)
     before = manifest.anchor
     for piece in manifest.pieces:
         if until.index is not None and piece.first > until.index:
@@ -110,7 +122,7 @@ def restore(
     files: FileSystem = OS_FILES,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Restored:
-    """Format the folders of `nodes` and fill their logs.
+    """Format the folders of `nodes` and fill their logs; after an error none of it is left.
 
     Args:
         now_ms: stamp of the entry at the end; None: the newest store time that is restored, so that
@@ -120,7 +132,30 @@ def restore(
 
     Raises BackupError and its kinds, StoreLayoutError when a folder is in use, OSError.
     """
-    with _Nodes(manifest, nodes, voters, files) as made:
+    check_until(manifest, until)
+    folders = [Path(raft.data_dir) for raft in nodes]
+    for folder in folders:
+        clear(folder, files)
+        refuse_used(files, folder)
+    with all_or_nothing(folders):
+        done = _filled(place, manifest, nodes, until, now_ms, voters, files, progress)
+        move_up(folders, files)
+    return done
+
+
+def _filled(
+    place: Place,
+    manifest: Manifest,
+    nodes: Sequence[RaftConfig],
+    until: Until,
+    now_ms: int | None,
+    voters: Sequence[str],
+    files: FileSystem,
+    progress: Callable[[int], None],
+) -> Restored:
+    """Make the nodes in the staging folders of theirs."""
+    staged = [replace(raft, data_dir=Path(raft.data_dir) / STAGING) for raft in nodes]
+    with _Nodes(manifest, staged, voters, files) as made:
         if manifest.beginning is not None:
             made.begin(manifest.beginning.start, state_of(place, manifest))
         last, newest_ms = int(manifest.anchor.id.index), 0

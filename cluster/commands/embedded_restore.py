@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from cluster.backup.manifest import Manifest
+from cluster.backup.new_folders import all_or_nothing, clear, is_new
 from cluster.backup.places import Place
 from cluster.backup.restoring import Until, restore
 from cluster.commands.backup import moment_text, now_ms
 from cluster.commands.errors import USAGE, CommandError
+from commitlog.files.system import OS_FILES
 from dledger.config import RaftConfig, node_name_error
 from dledger.runtime import folder_names
 from dledger.runtime.opening import new_cluster_id
@@ -37,7 +39,7 @@ def check_new(
                 "a new group need not have the names of former ones)",
                 USAGE,
             )
-    if into.exists() and (not into.is_dir() or any(into.iterdir())):
+    if not is_new(into):
         raise CommandError(
             f"{into} is in use, and a restored log must not meet another one; name a new folder",
             USAGE,
@@ -71,7 +73,9 @@ def restored_into(
         )
         for name, folder in folders.items()
     ]
-    done = restore(place, manifest, configs, until, now_ms(), progress=progress)
+    clear(into, OS_FILES)
+    with all_or_nothing([into]):
+        done = restore(place, manifest, configs, until, now_ms(), progress=progress)
     return [
         {
             "group": log.group,

@@ -15,8 +15,9 @@ from typing import Any
 import click
 
 from cluster.backup.manifest import Manifest
+from cluster.backup.new_folders import all_or_nothing
 from cluster.backup.places import Place, place_of
-from cluster.backup.restoring import Restored, Until, restore
+from cluster.backup.restoring import Restored, Until, check_until, restore
 from cluster.broker.access.audit.restored import NOTE
 from cluster.commands.backup import manifests_in, moment_text, now_ms, place_argument, row_of
 from cluster.commands.connecting import user_here
@@ -115,6 +116,8 @@ def restore_(
         raise CommandError(
             f"{root} has a cluster already; give another --root, or dledger down --purge", USAGE
         )
+    for one in found:
+        check_until(one, until)
     rows = [row_of(one) for one in found]
     if yes and into is not None:
         with _told(found[0], until) as told:
@@ -152,9 +155,10 @@ def _restored_node(
             USAGE,
         )
     _check_that_none_runs(raft, file)
-    with _told(manifest, until) as told:
+    root = build_node(read_node(file, os.environ)).broker.root
+    with all_or_nothing([root, Path(raft.data_dir)]), _told(manifest, until) as told:
         done = restore(place, manifest, [raft], until, None, voters=[*raft.peers], progress=told)
-    leave_note([build_node(read_node(file, os.environ)).broker.root], place, manifest, done, until)
+        leave_note([root], place, manifest, done, until)
     return _restored_row(manifest, done, Path(raft.data_dir))
 
 
@@ -228,12 +232,20 @@ def _restored(
         )
     ((data_file_size, index_file_size),) = sizes
     members = fitted_members(plan.plan(nodes, groups=len(found)), any_port)
-    cluster = LocalCluster.create(
-        root,
-        members,
-        settings_for(data_file_size) | {"raft.index_file_size": str(index_file_size)},
-    )
-    at_ms, rows = now_ms(), []
+    sizes_given = settings_for(data_file_size) | {"raft.index_file_size": str(index_file_size)}
+    with all_or_nothing([root]):
+        cluster = LocalCluster.create(root, members, sizes_given)
+        profile.profile_path(root).unlink()  # until it is whole: dledger up starts no half of it
+        rows = _groups_restored(place, found, until, cluster)
+        profile.save(root, replace(cluster.profile, formatted=True))
+    return rows
+
+
+def _groups_restored(
+    place: Place, found: Sequence[Manifest], until: Until, cluster: LocalCluster
+) -> list[dict[str, Any]]:
+    """Fill the nodes of each group; a row for each group."""
+    at_ms, rows, root = now_ms(), [], cluster.root
     for manifest, name in zip(found, cluster.profile.groups(), strict=True):
         made = [
             build_node(read_node(write_node_file(root, cluster.profile, member), {}))
@@ -245,5 +257,4 @@ def _restored(
             done = restore(place, manifest, rafts, until, at_ms, progress=told)
         leave_note([one.broker.root for one in made], place, manifest, done, until)
         rows.append(_restored_row(manifest, done, root))
-    profile.save(root, replace(cluster.profile, formatted=True))
     return rows

@@ -64,7 +64,7 @@ def format_node(
     the caller, 64 bits.
     """
     options_of(identity).validate()
-    _refuse_used(files, folder)
+    refuse_used(files, folder)
     staging = folder / "staging"
     for path in (folder, folder / "data", folder / "index", staging):
         files.make_dirs(path)
@@ -76,7 +76,8 @@ def format_node(
     identities.write(files, folder, identity, staging=staging)
 
 
-def _refuse_used(files: FileSystem, folder: Path) -> None:
+def refuse_used(files: FileSystem, folder: Path) -> None:
+    """Raises StoreLayoutError for a folder that holds a log or belongs to a node."""
     if files.exists(folder / identities.FILE_NAME):
         raise StoreLayoutError(f"{folder} is formatted already; start the node on it")
     for name in ("data", "index"):

@@ -136,3 +136,35 @@ async def test_no_folder_is_made_beside_the_new_one(
     told = "can be no folder's" in err or "must have 1 to 255 bytes and no '-'" in err
     assert (code, told) == (2, True), err
     assert names_in(tmp_path) == before
+
+
+def refused(*arguments: object) -> tuple[int, str, str]:
+    """As `run`, with the error that the command's `main` prints."""
+    found = CliRunner().invoke(dledger, [*map(str, arguments)])
+    return found.exit_code, found.stdout, str(found.exception)
+
+
+async def test_a_restore_that_cannot_be_done_says_so_also_without_yes_and_makes_nothing(
+    tmp_path: Path, new_address: Callable[[], str]
+) -> None:
+    config = RaftConfig("n0", {"n0": (new_address(), 20911)}, tmp_path / "old", cluster_id="old")
+    async with ReplicatedCounter(config, create=True) as counter:
+        await counter.add(1)
+    place = tmp_path / "place"
+    (row,) = rows("backup", "run", place, "--folder", tmp_path / "old")
+    before = names_in(tmp_path)
+    for where in ("--into", "--root"):
+        for more in (), ("--yes",):
+            wanted = "--to-index", row["to_index"] + 1
+            code, out, err = refused("restore", place, where, tmp_path / "new", *wanted, *more)
+            assert (code, out, "name one of them" in err) == (1, "", True), err
+            assert names_in(tmp_path) == before
+    (piece,) = (place / "default" / "log").iterdir()
+    data = piece.read_bytes()
+    piece.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    for where in (("--into",), ("--member", "a", "--member", "b", "--into"), ("--root",)):
+        code, _, err = refused("restore", place, *where, tmp_path / "new", "--yes")
+        assert (code, "does not have the bytes" in err) == (1, True), err
+        assert names_in(tmp_path) == before
+    piece.write_bytes(data)
+    rows("restore", place, "--into", tmp_path / "new", "--yes")
