@@ -11,6 +11,7 @@ _LATER = "tests/cluster/commands/test_later_versions.py::"
 _NAMES = "tests/cluster/commands/test_folder_names.py::"
 _BACKUP = "tests/cluster/commands/test_embedded_backup.py::"
 _BUSY = "tests/cluster/commands/test_backup_of_busy_nodes.py::"
+_NEW = "tests/cluster/backup/test_new_folders.py::"
 _USES = "tests/cluster/commands/test_embedded_uses.py::"
 _DICT, _LOCK, _KV, _SUM, _OWN = (
     f"dledger.objects.{name}"
@@ -127,16 +128,32 @@ EMBEDDED = (
         ("D2",),
         one_patch(
             "dledger.durable.double_slot",
-            "found.payload is None and is_later(",
-            "False and is_later(",
+            "if not whole and is_later(",
+            "if False and is_later(",
         )
         + one_patch(
-            "dledger.snapshots.snapshot_files", "_VERSION < version < 1 << 8", "_VERSION < 0"
+            "dledger.snapshots.state_versions", "VERSION < version < 1 << 8", "VERSION < 0"
         ),
         tests=(
-            _LATER + "test_a_node_does_not_start_on_it_and_says_why",
-            _LATER + "test_a_state_of_a_later_release_is_told_as_that",
+            _LATER + "test_a_node_does_not_start_on_it_and_writes_nothing",
+            _LATER + "test_tools_tell_it_as_that_and_write_nothing",
         ),
+    ),
+    Mutant(
+        "a-start-writes-over-files-of-a-later-release",
+        ("D2",),
+        one_patch(
+            "dledger.runtime.opening",
+            "    refuse_later_files(files, folder)\n    found",
+            "    found",
+        ),
+        tests=(_LATER + "test_a_node_does_not_start_on_it_and_writes_nothing",),
+    ),
+    Mutant(
+        "a-machines-state-of-a-later-release-counts-as-whole",
+        ("D7",),
+        one_patch("dledger.machine.state_head", "beginning[: len(_MAGIC)] == _MAGIC", "False"),
+        tests=(_LATER + "test_tools_tell_it_as_that_and_write_nothing",),
     ),
     Mutant(
         "a-groups-name-makes-its-host-a-store",
@@ -204,6 +221,26 @@ EMBEDDED = (
         tests=(_USES + "test_two_clusters_with_groups_of_one_name_are_not_taken_for_replicas",),
     ),
     Mutant(
+        "a-restore-that-fails-leaves-what-it-made",
+        ("R6",),
+        one_patch(
+            "cluster.backup.new_folders", "for name in _names(folder) - names:", "for name in ():"
+        ),
+        tests=(_NEW + "test_a_backup_that_turns_out_damaged_leaves_no_folder",),
+    ),
+    Mutant(
+        "a-folder-is-a-nodes-before-all-of-it-is-restored",
+        ("R6",),
+        one_patch(
+            "cluster.backup.restoring",
+            "data_dir=Path(raft.data_dir) / STAGING",
+            "data_dir=Path(raft.data_dir)",
+        ),
+        tests=(
+            _NEW + "test_one_that_is_killed_at_any_change_leaves_no_node_and_the_next_begins_anew",
+        ),
+    ),
+    Mutant(
         "a-member-is-restored-with-a-name-that-no-node-may-have",
         ("R6",),
         one_patch(
@@ -216,7 +253,7 @@ EMBEDDED = (
         ("R6",),
         one_patch(
             "cluster.commands.embedded_restore",
-            "if into.exists() and (not into.is_dir() or any(into.iterdir())):",
+            "if not is_new(into):",
             "if False:",
         ),
         tests=(_USES + "test_wrong_uses_write_nothing_and_say_what_to_do",),
@@ -237,10 +274,10 @@ EMBEDDED = (
         "a-version-that-rotted-is-taken-for-a-later-release",
         ("D8",),
         one_patch(
-            "dledger.snapshots.snapshot_files",
-            "return None if snapshot is not None and _is_right(file, known, snapshot) else version",
-            "return version",
+            "dledger.snapshots.state_versions",
+            "if not _is_of_file(file, known):",
+            "if True:",
         ),
-        tests=(_LATER + "test_a_state_of_a_later_release_is_told_as_that",),
+        tests=(_LATER + "test_a_state_whose_version_rots_does_not_look_like_a_later_release",),
     ),
 )

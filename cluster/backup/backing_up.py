@@ -35,7 +35,10 @@ Progress = Callable[[Manifest], None]
 
 
 def read_manifest(place: Place, group: str) -> tuple[Manifest, bytes]:
-    """The manifest of a group and its bytes. Raises FileNotFoundError, BackupDamaged, OSError."""
+    """The manifest of a group and its bytes.
+
+    Raises FileNotFoundError, BackupDamaged, LaterVersion, OSError.
+    """
     name = f"{group}/{manifests.NAME}"
     data = place.read(name)
     return manifests.decode(data, f"{place}/{name}"), data

@@ -13,16 +13,19 @@ in no manifest was written by a command that was killed; the next one writes it 
 
 from __future__ import annotations
 
+import inspect
 import json
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 from zlib import crc32
 
 from cluster.backup.errors import BackupDamaged
 from dledger.core.types import EntryId, Index, Term, TermRun
 from dledger.log.check import Tail
 from dledger.log.log_start import LogStart
+from dledger.versions import refuse_later, refuse_other_fields
 
+T = TypeVar("T")
 NAME = "MANIFEST.json"
 VERSION = 1
 
@@ -158,29 +161,36 @@ def encode(manifest: Manifest) -> bytes:
 
 
 def decode(data: bytes, where: str) -> Manifest:
-    """The manifest in the bytes of the file `where`. Raises BackupDamaged."""
+    """The manifest in the bytes of the file `where`. Raises BackupDamaged, LaterVersion."""
     line, _, rest = data.partition(b"\n")
     if rest != b"crc32 %08x\n" % crc32(line):
         raise BackupDamaged(f"{where} is not as it was written: its checksum is wrong")
     values: dict[str, Any] = json.loads(line)
-    version = values.pop("version")
+    version = values.pop("version", None)
+    refuse_later(where, version, VERSION)
     if version != VERSION:
-        raise BackupDamaged(
-            f"{where} is of version {version} and this program knows {VERSION}; use the release "
-            "that wrote it"
-        )
+        raise BackupDamaged(f"{where} has no version that this release knows ({VERSION})")
+    refuse_other_fields(where, values, ("log", "made_ms", "beginning", "pieces"))
     beginning = values["beginning"]
     return Manifest(
-        LogIdentity(**values["log"]),
+        _made(LogIdentity, values["log"], where),
         values["made_ms"],
-        None if beginning is None else _beginning(beginning),
-        tuple(_piece(row) for row in values["pieces"]),
+        None if beginning is None else _beginning(beginning, where),
+        tuple(_piece(row, where) for row in values["pieces"]),
     )
 
 
-def _beginning(row: dict[str, Any]) -> Beginning:
-    return Beginning(**{**row, "start": LogStart(**row["start"])})
+def _beginning(row: dict[str, Any], where: str) -> Beginning:
+    return _made(Beginning, row, where, start=_made(LogStart, row.get("start"), where))
 
 
-def _piece(row: dict[str, Any]) -> Piece:
-    return Piece(**{**row, "runs": tuple((term, last) for term, last in row["runs"])})
+def _piece(row: dict[str, Any], where: str) -> Piece:
+    return _made(Piece, row, where, runs=tuple((term, last) for term, last in row.get("runs", ())))
+
+
+def _made(kind: type[T], row: Any, where: str, **instead: Any) -> T:
+    """A value of a row with its fields. Raises LaterVersion for others."""
+    fields = inspect.signature(kind).parameters
+    needed = [name for name, one in fields.items() if one.default is one.empty]
+    refuse_other_fields(where, row, needed, [*fields])
+    return kind(**{**row, **instead})

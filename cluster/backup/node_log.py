@@ -26,6 +26,7 @@ from dledger.durable import small_files
 from dledger.log import log_start
 from dledger.log.check import Tail, check_records
 from dledger.log.log_start import LogStart
+from dledger.runtime.later_files import refuse_later_files
 from dledger.snapshots.snapshot_files import SnapshotFolder
 
 #: Bytes of a piece, about; one is in memory at a time.
@@ -34,10 +35,14 @@ _TRIES = 5  # of reading the beginning while retention moves it
 
 
 class NodeLog:
-    """One node's folder (`dledger-<id>`). Raises NotFormatted, LogDamaged for another folder."""
+    """One node's folder (`dledger-<id>`).
+
+    Raises NotFormatted, LogDamaged for another folder, LaterVersion, OSError.
+    """
 
     def __init__(self, folder: Path, files: FileSystem = OS_FILES) -> None:
         self.folder, self._files = folder, files
+        refuse_later_files(files, folder)
         found = identities.read(files, folder)
         self.identity = LogIdentity(
             found.cluster_id,
@@ -61,12 +66,8 @@ class NodeLog:
                 return None
             try:
                 return start, snapshots.load(start)
-            except StoreDamaged as error:
-                if snapshots.later_version(Path(error.path)) is not None:
-                    raise BackupError(
-                        f"a later release wrote {error.path}; back up with the dledger of that "
-                        "release"
-                    ) from error
+            except StoreDamaged:
+                refuse_later_files(self._files, self.folder)
                 continue  # retention has just moved the beginning, or it is lost
         raise BackupError(
             f"{self.folder} does not have the state before its first entry; take another replica"

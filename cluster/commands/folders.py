@@ -9,11 +9,12 @@ An embedded node answers no command: its program does. So its files are read; no
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from cluster.commands.errors import NOT_THERE, CommandError
 from cluster.commands.inspect import is_node, node_findings, nodes_below
@@ -23,9 +24,12 @@ from commitlog.inspect.command import LOCK_NAME
 from commitlog.store.committed import committed_index
 from commitlog.store.reader import StoreReader
 from dledger.durable import hard_state, identity, small_files
+from dledger.errors import LaterVersion, LogDamaged
 from dledger.log import log_start
+from dledger.runtime.later_files import LaterFile, later_files
 
-Key = tuple[str, str]  # cluster and group
+T = TypeVar("T")
+Key = tuple[str, str]  # cluster and group; of a folder that does not say, none and the folder
 
 
 @dataclass(slots=True)
@@ -37,13 +41,19 @@ class Replica:
     """
 
     folder: Path
-    owner: identity.Identity
+    owner: identity.Identity | None
     committed: int
     first: int = -1
     last: int = -1
     sums: dict[int, int] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
     later: list[str] = field(default_factory=list)
+
+    @property
+    def key(self) -> Key:
+        """Replicas with the same one are compared."""
+        owner = self.owner
+        return ("", str(self.folder)) if owner is None else (owner.cluster_id, owner.group)
 
     @property
     def verified_to(self) -> int:
@@ -73,7 +83,7 @@ def nodes_in(folders: Iterable[Path]) -> list[Path]:
 
 
 def status_rows(folders: Iterable[Path]) -> list[dict[str, Any]]:
-    """One row a node, by its small files alone. Raises CommandError, LogDamaged."""
+    """One row a node, by its small files alone. Raises CommandError, OSError."""
     rows = [_status(folder) for folder in nodes_in(folders)]
     newest: dict[Key, int] = {}
     for row in rows:
@@ -82,25 +92,50 @@ def status_rows(folders: Iterable[Path]) -> list[dict[str, Any]]:
     return [row | {"lag": newest[row["cluster"], row["group"]] - row["last"]} for row in rows]
 
 
+def _known(read: Callable[[], T]) -> T | None:
+    """The value of a small file; None for one that is damaged, or that a later release wrote."""
+    try:
+        return read()
+    except (LaterVersion, LogDamaged, ValueError, struct.error):
+        return None
+
+
 def _status(folder: Path) -> dict[str, Any]:
-    owner, state = identity.read(OS_FILES, folder), hard_state.peek(OS_FILES, folder)
-    start, mark = log_start.read(OS_FILES, folder), small_files.mark(OS_FILES, folder)
-    lost, is_open = small_files.lost(OS_FILES, folder), is_locked(folder / LOCK_NAME)
+    owner = _known(lambda: identity.read(OS_FILES, folder))
+    state = _known(lambda: hard_state.peek(OS_FILES, folder))
+    start = _known(lambda: log_start.read(OS_FILES, folder))
+    mark = _known(lambda: small_files.mark(OS_FILES, folder))
+    is_open = is_locked(folder / LOCK_NAME)
+    first = None if owner is None else owner.first_index
     return {
-        "node": owner.node_id,
-        "cluster": owner.cluster_id,
-        "group": owner.group,
+        "node": None if owner is None else owner.node_id,
+        "cluster": None if owner is None else owner.cluster_id,
+        "group": None if owner is None else owner.group,
         "folder": str(folder),
         "role": "open" if is_open else "stopped",
         "term": None if state is None else state.term,
         "leader": None,
-        "first": owner.first_index if start is None else start.index + 1,
+        "first": first if start is None else start.index + 1,
         "last": -1 if mark is None else mark.index,
         "committed": committed_index(OS_FILES, folder),
         "applied": None,
-        "disk": f"lost: {' '.join(lost)}" if lost else "good",
+        "disk": _disk(folder, is_known=owner is not None),
         "up": is_open,
+        "later": [str(found.path) for found in _later(folder)],
     }
+
+
+def _disk(folder: Path, *, is_known: bool) -> str:
+    later = [found.path.name for found in _later(folder)]
+    if later:
+        return f"not judged, of a later release: {' '.join(later)}"
+    lost = list(small_files.lost(OS_FILES, folder))
+    lost = lost if is_known else [identity.FILE_NAME, *lost]
+    return f"lost: {' '.join(lost)}" if lost else "good"
+
+
+def _later(folder: Path) -> list[LaterFile]:
+    return list(later_files(OS_FILES, folder))
 
 
 def compared(folders: Iterable[Path]) -> list[dict[str, Any]]:
@@ -111,13 +146,14 @@ def compared(folders: Iterable[Path]) -> list[dict[str, Any]]:
     groups: dict[Key, list[Replica]] = {}
     for folder in nodes_in(folders):
         replica = _read(folder)
-        groups.setdefault((replica.owner.cluster_id, replica.owner.group), []).append(replica)
+        groups.setdefault(replica.key, []).append(replica)
     return [row for replicas in groups.values() for row in _rows(replicas)]
 
 
 def _read(folder: Path) -> Replica:
     committed = committed_index(OS_FILES, folder)
-    found = Replica(folder, identity.read(OS_FILES, folder), -1 if committed is None else committed)
+    owner = _known(lambda: identity.read(OS_FILES, folder))
+    found = Replica(folder, owner, -1 if committed is None else committed)
     with StoreReader(folder) as reader:
         for item in reader.items():
             if item.header is not None:
@@ -127,7 +163,7 @@ def _read(folder: Path) -> Replica:
                     found.sums[found.last] = item.header.chain_crc
         flaws = [*reader.findings, *node_findings(OS_FILES, folder, found.last)]
     found.reasons = [flaw.reason for flaw in flaws if flaw.damage]
-    found.later = [f"not judged: {flaw.reason}" for flaw in flaws if flaw.later]
+    found.later = [f"not judged: {flaw.path}: {flaw.reason}" for flaw in flaws if flaw.later]
     if found.last < found.committed:
         found.reasons.append(
             f"the log ends after entry {found.last}, but entry {found.committed} was committed"
@@ -144,8 +180,8 @@ def _rows(replicas: Sequence[Replica]) -> Iterator[dict[str, Any]]:
         elif any(replica is one for one in odd):
             damaged_at, reason = at, "another entry than the other replicas have"
         yield {
-            "replica": replica.owner.node_id,
-            "group": replica.owner.group,
+            "replica": None if replica.owner is None else replica.owner.node_id,
+            "group": None if replica.owner is None else replica.owner.group,
             "folder": str(replica.folder),
             "verified_to": replica.verified_to,
             "damaged_at": damaged_at,

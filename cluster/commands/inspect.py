@@ -6,10 +6,11 @@ Its options are its own (`dledger inspect --help`); so are its exit codes: 0 who
 
 from __future__ import annotations
 
+import contextlib
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -18,9 +19,6 @@ from commitlog.files.system import FileSystem
 from commitlog.inspect import main
 from commitlog.store.reader import Finding
 from dledger.errors import LaterVersion, LogDamaged, NodeFailed
-
-if TYPE_CHECKING:
-    from dledger.snapshots.snapshot_files import SnapshotFolder
 
 
 @click.command(
@@ -74,34 +72,66 @@ def is_node(files: FileSystem, folder: Path) -> bool:
 
 
 def node_findings(files: FileSystem, folder: Path, last_index: int) -> Iterator[Finding]:
-    """The faults in a node's small files and in its states, where its log begins and later."""
+    """The faults in a node's small files and in its states, where its log begins and later.
+
+    What a later release wrote is told as that, and as nothing else.
+    """
     from dledger.durable import small_files
+    from dledger.runtime.later_files import later_files
+
+    later = {path: error for path, error in later_files(files, folder)}
+    later |= {path: error for path, error in _later_machines(files, folder) if path not in later}
+    for path, error in later.items():
+        yield Finding(str(path), -1, str(error), damage=False, later=True)
+    for flaw in small_files.flaws(files, folder, last_index):
+        if flaw.path not in later:
+            yield Finding(str(flaw.path), -1, *flaw[1:])
+    for finding in _states(files, folder):
+        if Path(finding.path) not in later:
+            yield finding
+
+
+def _states(files: FileSystem, folder: Path) -> Iterator[Finding]:
     from dledger.log import log_start
     from dledger.snapshots.snapshot_files import FOLDER, SnapshotFolder
 
-    for flaw in small_files.flaws(files, folder, last_index):
-        yield Finding(str(flaw.path), -1, *flaw[1:])
     states = SnapshotFolder(files, folder)
     try:
         start = log_start.read(files, folder)
         if files.is_dir(folder / FOLDER):
             for path in states.damaged(None if start is None else start.position):
-                yield _of_a_state(
-                    states, path, "this state is damaged; a start takes an older one and the log"
-                )
-            if start is not None:
-                states.prove(start)
+                reason = "this state is damaged; a start takes an older one and the log"
+                yield Finding(str(path), -1, reason)
+        if start is not None:
+            states.prove(start)
     except StoreDamaged as error:
-        yield _of_a_state(states, Path(error.path), error.reason, error.position)
-    except LaterVersion as error:
-        yield Finding(str(folder / log_start.FILE_NAME), -1, str(error), damage=False, later=True)
+        yield Finding(error.path or str(folder), error.position, error.reason)
     except LogDamaged as error:
         yield Finding(str(folder / log_start.FILE_NAME), -1, str(error))
+    except LaterVersion:
+        return  # told with the other files of a later release
 
 
-def _of_a_state(states: SnapshotFolder, path: Path, reason: str, position: int = -1) -> Finding:
-    version = states.later_version(path)
-    if version is None:
-        return Finding(str(path), position, reason)
-    error = LaterVersion(f"the state is of version {version}, which this release does not know")
-    return Finding(str(path), -1, str(error), damage=False, later=True)
+def _later_machines(files: FileSystem, folder: Path) -> Iterator[tuple[Path, LaterVersion]]:
+    """States of a known form, in which a machine or a broker of a later release wrote."""
+    from dledger.machine import state_head
+    from dledger.snapshots.state_versions import beginning_of, paths
+
+    for path in paths(files, folder):
+        try:
+            beginning = beginning_of(files, path, 8)
+            state_head.look(beginning)
+            if beginning[:1] == b"{":
+                _look_at_brokers(beginning_of(files, path))
+        except LaterVersion as error:
+            yield path, error
+
+
+def _look_at_brokers(state: bytes) -> None:
+    from cluster.core.captured_state import CHECKPOINT_VERSION
+    from dledger.versions import refuse_later
+
+    with contextlib.suppress(ValueError):
+        value = json.loads(state)
+        if isinstance(value, dict):
+            refuse_later("the broker's state", value.get("version"), CHECKPOINT_VERSION)

@@ -88,6 +88,11 @@ def load_profiles() -> NamedReaches:
 
 
 def _read(found: Any) -> NamedReaches:
+    if found["version"] > VERSION:
+        raise CommandError(
+            f"{profiles_file()} is of version {found['version']}, and this release knows {VERSION};"
+            " use the release that wrote it, or set DLEDGER_HOME to another folder"
+        )
     if found["version"] != VERSION:
         raise ValueError(f"version {found['version']}")
     profiles = {}

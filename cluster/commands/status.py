@@ -23,6 +23,7 @@ from cluster.commands.watching import looks
 from cluster.errors import ClusterError
 from cluster.local import plan, processes, profile
 from cluster.local.launcher import LocalCluster
+from dledger.errors import LaterVersion
 
 STATUS_COLUMNS = (
     "node",
@@ -148,13 +149,14 @@ def status(folders: tuple[Path, ...], root: Path, address: Reach, output: str, w
 
     With -a of that cluster, else of the local one; where there is none, of the one at
     $NAMESRV_ADDR. FOLDERS: of embedded nodes, or of a Host with all its groups, as their files
-    say; whether one leads, its program knows.
+    say; whether one leads, its program knows. Exit code 1: a later release wrote one of them.
     """
     if folders:
         for found in looks(lambda: status_rows(folders), watch=watch):
             if watch and output == "table":
                 click.clear()
             emit(found, output, STATUS_COLUMNS)
+        _refuse_later(found)
         return
     named = bool(
         address.address or (os.environ.get(ENVIRONMENT_ADDRESS) and not profile.exists(root))
@@ -173,6 +175,15 @@ def status(folders: tuple[Path, ...], root: Path, address: Reach, output: str, w
             for sentence in (*margins(rows), *relays(rows), *troubles(rows), *last_ends(rows)):
                 click.echo(sentence)
     _check_led(rows, "dledger up starts them" if cluster else "start the nodes that do not answer")
+
+
+def _refuse_later(rows: Iterable[Mapping[str, Any]]) -> None:
+    """Raises LaterVersion, if a later release wrote a file of one of the folders."""
+    if later := [path for row in rows for path in row["later"]]:
+        raise LaterVersion(
+            f"{', '.join(later)}: of a form that this release does not know; ask the dledger of "
+            "the release that wrote it"
+        )
 
 
 def _check_led(rows: Iterable[Mapping[str, Any]], advice: str) -> None:

@@ -29,7 +29,7 @@ from typing import Any, Final
 
 from cluster.core import producer_rows
 from cluster.core.applied_batch import ENTRY, Batch, Row, body_of
-from cluster.core.captured_state import CapturedState
+from cluster.core.captured_state import CHECKPOINT_VERSION, CapturedState
 from cluster.core.delay.delayed import DelayedTable
 from cluster.core.delay.folds import DEFERRED_TOPICS, OP_TOPIC_FIELD, DeferredFolds, real_place
 from cluster.core.internal_topics import (
@@ -76,9 +76,9 @@ from commitlog.records.sys_flag import (
     TRANSACTION_NONE,
 )
 from dledger.core.types import NO_INDEX, NO_TERM, Index, Term
+from dledger.errors import LaterVersion
 from dledger.producers.table import ProducerTable
 
-CHECKPOINT_VERSION = 4
 STATE_TOPIC_FIELDS: Final = frozenset(name.encode() for name in STATE_TOPICS)
 #: `special_topics` of every state.
 SPECIAL_TOPIC_FIELDS: Final = STATE_TOPIC_FIELDS | DEFERRED_TOPICS
@@ -361,10 +361,14 @@ class AppliedState:
         """Take over a checkpoint, on a fresh state. `ownerless`: see producer_rows.py.
         `fits(index, term, position)`: does the log hold that entry, ending there?
 
-        Raises ValueError, KeyError or TypeError; the state may then be half filled. UpgradeNeeded.
+        Raises ValueError, KeyError or TypeError; the state may then be half filled. LaterVersion,
+        UpgradeNeeded.
         """
         assert self.applied == NO_INDEX, "a checkpoint is taken over before anything is applied"
         value: dict[str, Any] = json.loads(data)
+        if value["version"] > CHECKPOINT_VERSION:
+            found = f"of version {value['version']}, and this release knows {CHECKPOINT_VERSION}"
+            raise LaterVersion(f"the broker's state is {found}")
         if value["version"] != CHECKPOINT_VERSION:
             raise ValueError(f"checkpoint version {value['version']} is not {CHECKPOINT_VERSION}")
         self.level.replay(int(value.get("level", 0)))  # not in those of earlier versions

@@ -16,6 +16,7 @@ import orjson
 
 from cluster.core.topics import TopicTable
 
+CHECKPOINT_VERSION = 4
 #: Rows made into JSON in one go: 0.5 ms, in which no other thread runs.
 SLICE_COUNT = 500
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -182,7 +182,11 @@ def load(root: Path) -> Profile:
                 f"{path} has version {found.get('version')!r} and this program writes {VERSION}; "
                 "stop that cluster with the program that started it"
             )
-        members = tuple(Member(**member) for member in found.pop("members"))
+        rows = found.pop("members")
+        _refuse_strange(path, Profile, found)
+        for row in rows:
+            _refuse_strange(path, Member, row)
+        members = tuple(Member(**row) for row in rows)
         return Profile(members=members, **found)
     except FileNotFoundError:
         raise NoCluster(root) from None
@@ -190,6 +194,15 @@ def load(root: Path) -> Profile:
         raise ProfileError(
             f"{path} is not a profile ({error}); forget it with: dledger down --purge"
         ) from error
+
+
+def _refuse_strange(path: Path, kind: type, row: dict[str, Any]) -> None:
+    strange = sorted(set(row) - {field.name for field in fields(kind)})
+    if strange:
+        raise ProfileError(
+            f"{path} has {', '.join(strange)}, which this release does not know; use the release "
+            "that wrote it"
+        )
 
 
 def save(root: Path, profile: Profile) -> None:

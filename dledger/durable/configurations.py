@@ -24,6 +24,7 @@ from dledger.core.configuration import Configuration, ConfigurationEntry
 from dledger.core.types import Index, Term
 from dledger.core.value import value
 from dledger.log.port import LogStore
+from dledger.versions import refuse_other_fields
 
 FILE_NAME = "configurations"
 
@@ -58,8 +59,16 @@ def create(files: FileSystem, folder: Path, *, staging: Path) -> None:
     _write(files, folder, _Noted([], []), staging)
 
 
+def look(files: FileSystem, folder: Path) -> None:
+    """Raises LaterVersion for a file that a later release wrote, OSError."""
+    _read(files, folder)
+
+
 def newest_copy(files: FileSystem, folder: Path) -> bytes | None:
-    """The text of the group's newest configuration that was noted; it may have been truncated."""
+    """The text of the group's newest configuration that was noted; it may have been truncated.
+
+    Raises LaterVersion, OSError.
+    """
     noted = _read(files, folder)
     if noted is None or not noted.copies:
         return None
@@ -72,7 +81,7 @@ class ConfigurationFile:
     def __init__(
         self, files: FileSystem, folder: Path, log: LogStore, codec: Codec, *, staging: Path
     ) -> None:
-        """Raises OSError, StoreDamaged when an entry that may be one cannot be read."""
+        """Raises LaterVersion, OSError, StoreDamaged when an entry that may be one is damaged."""
         self._files, self._folder, self._staging = files, folder, staging
         self._codec = codec
         noted = _read(files, folder)
@@ -157,6 +166,7 @@ def _read(files: FileSystem, folder: Path) -> _Noted | None:
         line, _, rest = part.partition(b"\n")
         if rest == b"crc32 %08x\n" % crc32(line):
             values = json.loads(line)
+            refuse_other_fields(path, values, ("indexes",), ("copies",))
             copies = [Copy(*copy) for copy in values.get("copies", ())]
             return _Noted([int(index) for index in values["indexes"]], copies)
     return None

@@ -107,6 +107,16 @@ class DoubleSlot:
         self._file.close()
 
 
+def read_payload(files: FileSystem, path: Path) -> bytes | None:
+    """The newest valid value of a file that is only read; None: it is lost. Raises LaterVersion."""
+    data = files.read(path) if files.exists(path) else b""
+    slots = (decode_slot(data[at : at + SLOT_SIZE]) for at in (0, SLOT_SIZE))
+    whole = [slot for slot in slots if slot is not None]
+    if not whole and is_later(data):
+        raise LaterVersion(f"both slots of {path} are of a form that is not known here")
+    return max(whole)[1] if whole else None
+
+
 def is_later(data: bytes) -> bool:
     """Are both slots of a file of a later form? One byte that rots makes one look so, not both."""
     marks = {data[at : at + len(_MAGIC)] for at in (0, SLOT_SIZE)}

@@ -20,7 +20,7 @@ from commitlog.files.system import FileSystem
 from dledger.core.types import NO_INDEX, NO_TERM, EntryId, Index, Term
 from dledger.core.value import value
 from dledger.durable.double_slot import DoubleSlot
-from dledger.errors import LaterVersion
+from dledger.versions import refuse_longer
 
 FILE_NAME = "flushmark"
 MARK_DELAY_S = 0.05  # half of the 100 ms the mark may lag; the other half is for the writing itself
@@ -56,10 +56,7 @@ def encode(mark: Mark) -> bytes:
 
 def decode(payload: bytes) -> Mark:
     """Raises struct.error when the payload is not a mark, LaterVersion for one with more in it."""
-    if len(payload) > _PAYLOAD.size:
-        raise LaterVersion(
-            f"the flush mark has {len(payload)} bytes, and this release knows {_PAYLOAD.size}"
-        )
+    refuse_longer("the flush mark", len(payload), _PAYLOAD.size)
     index, term, position, chain_crc, slots, committed = _PAYLOAD.unpack(payload)
     return Mark(Index(index), Term(term), position, chain_crc, Index(slots), Index(committed))
 

@@ -18,10 +18,11 @@ from pathlib import Path
 
 from commitlog.files.system import FileSystem
 from dledger.core.types import HardState, NodeId, Term
-from dledger.durable.double_slot import DoubleSlot
+from dledger.durable.double_slot import DoubleSlot, read_payload
 from dledger.durable.mirrors import Mirrors
 from dledger.errors import HardStateLost
 from dledger.log.port import SyncTask
+from dledger.versions import refuse_longer
 
 FILE_NAME = "hardstate"
 _HEAD = struct.Struct(">qQh")
@@ -40,9 +41,10 @@ def encode(state: HardState) -> bytes:
 
 
 def decode(payload: bytes) -> HardState:
-    """Raises ValueError or struct.error when the payload is not a hard state."""
+    """Raises ValueError or struct.error when the payload is not a hard state, LaterVersion."""
     term, incarnation, length = _HEAD.unpack_from(payload)
     end = _HEAD.size + max(0, length)
+    refuse_longer("the hard state", len(payload), end + len(_FORGOT))
     forgot = payload[end:] == _FORGOT
     if length < 0:
         return HardState(Term(term), None, incarnation, forgot)
@@ -53,13 +55,12 @@ def decode(payload: bytes) -> HardState:
 
 
 def peek(files: FileSystem, folder: Path) -> HardState | None:
-    """The hard state of a stopped node, without a write; None when it is lost."""
-    path = folder / FILE_NAME
-    if not files.exists(path):
-        return None
-    slots = DoubleSlot(files.open(path, writable=False))
-    slots.close()
-    return None if slots.payload is None else decode(slots.payload)
+    """The hard state of a stopped node, without a write; None when it is lost.
+
+    Raises LaterVersion, OSError.
+    """
+    payload = read_payload(files, folder / FILE_NAME)
+    return None if payload is None else decode(payload)
 
 
 class SaveTask:

@@ -18,6 +18,7 @@ from commitlog.records.checksum import crc32
 from dledger.core.types import Index, NodeId
 from dledger.errors import LaterVersion, LogDamaged, NotFormatted, WrongIdentity
 from dledger.log.options import DATA_FILE_SIZE, FIRST_INDEX, INDEX_FILE_SIZE
+from dledger.versions import refuse_later, refuse_other_fields
 
 FILE_NAME = "identity"
 VERSION = 1
@@ -61,15 +62,11 @@ def decode(data: bytes) -> Identity:
         raise ValueError("its checksum is wrong")
     values: dict[str, Any] = json.loads(line)
     version = values.pop("version", None)
-    if isinstance(version, int) and version > VERSION:
-        raise LaterVersion(
-            f"the folder's identity is of version {version}, and this release knows {VERSION}"
-        )
+    refuse_later("the folder's identity", version, VERSION)
     if version != VERSION:
         raise ValueError(f"it has version {version} and this program knows {VERSION}")
     voters = values.setdefault("voters", None)
-    if set(values) != {field.name for field in fields(Identity)}:
-        raise ValueError("its fields are not those of an identity")
+    refuse_other_fields("the folder's identity", values, [field.name for field in fields(Identity)])
     if voters is not None:
         values["voters"] = tuple(voters)
     return Identity(**values)

@@ -18,33 +18,32 @@ from typing import NamedTuple
 
 from commitlog.files.system import FileSystem
 from dledger.durable import flush_mark, hard_state, identity, truncate_intent
-from dledger.durable.double_slot import FILE_SIZE, SLOT_SIZE, decode_slot, is_later
+from dledger.durable.double_slot import FILE_SIZE, SLOT_SIZE, decode_slot, is_later, read_payload
 from dledger.errors import LaterVersion, LogDamaged
 
 
 class Flaw(NamedTuple):
-    """A fault in a small file; `damage` False: no data is lost.
-
-    `later`: a later release wrote it, so that this one cannot tell whether it is whole.
-    """
+    """A fault in a small file; `damage` False: no data is lost."""
 
     path: Path
     reason: str
     damage: bool = True
-    later: bool = False
 
 
 def flaws(files: FileSystem, folder: Path, last_index: int) -> Iterator[Flaw]:
-    """Faults of a node's small files, given the log's `last_index`; none for a folder of Java's."""
+    """Faults of a node's small files, given the log's `last_index`; none for a folder of Java's.
+
+    A file that a later release wrote has none (`dledger.runtime.later_files` tells it).
+    """
     path = folder / identity.FILE_NAME
     if not files.exists(path):
         return
     try:
         identity.read(files, folder)
-    except LaterVersion as error:
-        yield later(path, error)
     except LogDamaged as error:
         yield Flaw(path, str(error))
+    except LaterVersion:
+        pass
     for name in (hard_state.FILE_NAME, flush_mark.FILE_NAME, truncate_intent.FILE_NAME):
         path = folder / name
         if not files.exists(path) or files.file_size(path) != FILE_SIZE:
@@ -54,18 +53,13 @@ def flaws(files: FileSystem, folder: Path, last_index: int) -> Iterator[Flaw]:
         slots = [decode_slot(data[at : at + SLOT_SIZE]) for at in (0, SLOT_SIZE)]
         whole = [slot for slot in slots if slot is not None]
         if not whole and is_later(data):
-            yield later(path, LaterVersion("both its slots are of a form that is not known here"))
-        elif not whole:
+            continue
+        if not whole:
             yield Flaw(path, "neither of its slots is valid; replace the node")
         elif len(whole) < len(slots):
             yield Flaw(path, f"slot {slots.index(None)} is not valid, the other is", damage=False)
         if whole and name == flush_mark.FILE_NAME:
             yield from _lost_end(path, max(whole)[1], last_index)
-
-
-def later(path: Path, error: LaterVersion) -> Flaw:
-    """The flaw of a file that a later release wrote."""
-    return Flaw(path, str(error), damage=False, later=True)
 
 
 def lost(files: FileSystem, folder: Path) -> tuple[str, ...]:
@@ -78,9 +72,12 @@ def lost(files: FileSystem, folder: Path) -> tuple[str, ...]:
 
 
 def mark(files: FileSystem, folder: Path) -> flush_mark.Mark | None:
-    """How far the log of a node is known to be on disk, without a write; None when it is lost."""
-    whole = _whole_slots(files, folder / flush_mark.FILE_NAME)
-    return flush_mark.decode(max(whole)[1]) if whole else None
+    """How far the log of a node is known to be on disk, without a write; None when it is lost.
+
+    Raises LaterVersion, OSError.
+    """
+    payload = read_payload(files, folder / flush_mark.FILE_NAME)
+    return None if payload is None else flush_mark.decode(payload)
 
 
 def _whole_slots(files: FileSystem, path: Path) -> list[tuple[int, bytes]]:
@@ -96,8 +93,7 @@ def _data(files: FileSystem, path: Path) -> bytes:
 def _lost_end(path: Path, payload: bytes, last_index: int) -> Iterator[Flaw]:
     try:
         mark = flush_mark.decode(payload)
-    except LaterVersion as error:
-        yield later(path, error)
+    except LaterVersion:
         return
     except struct.error:
         yield Flaw(path, "it holds no mark; replace the node")

@@ -21,7 +21,7 @@ from pathlib import Path
 from commitlog.files.system import FileSystem
 from dledger.core.types import Index, Term
 from dledger.durable.double_slot import DoubleSlot
-from dledger.errors import LaterVersion
+from dledger.versions import refuse_longer
 
 FILE_NAME = "truncate"
 _PAYLOAD = struct.Struct(">qqqIqq")
@@ -39,6 +39,18 @@ class Intent:
     old_end: int
 
 
+def decode(payload: bytes) -> Intent | None:
+    """The truncation that was begun; None: none is under way.
+
+    Raises struct.error for another payload, LaterVersion.
+    """
+    if not payload:
+        return None
+    refuse_longer("a truncation that was begun", len(payload), _PAYLOAD.size)
+    index, term, position, chain_crc, end, old_end = _PAYLOAD.unpack(payload)
+    return Intent(Index(index), Term(term), position, chain_crc, end, old_end)
+
+
 class IntentFile:
     """The open file. `is_lost`: neither slot is valid; `remake` it."""
 
@@ -47,13 +59,7 @@ class IntentFile:
         self.is_lost = slots.payload is None
         self.intent: Intent | None = None
         if slots.payload:
-            if len(slots.payload) > _PAYLOAD.size:
-                raise LaterVersion(
-                    f"a truncation that was begun has {len(slots.payload)} bytes, and this release "
-                    f"knows {_PAYLOAD.size}"
-                )
-            index, term, position, chain_crc, end, old_end = _PAYLOAD.unpack(slots.payload)
-            self.intent = Intent(Index(index), Term(term), position, chain_crc, end, old_end)
+            self.intent = decode(slots.payload)
 
     @classmethod
     def open(cls, files: FileSystem, folder: Path) -> IntentFile:

@@ -27,8 +27,9 @@ from zlib import crc32
 from commitlog.files.system import FileSystem
 from dledger.core.types import EntryId, Index, Term
 from dledger.core.value import value
-from dledger.errors import LaterVersion, LogDamaged
+from dledger.errors import LogDamaged
 from dledger.log.check import Tail
+from dledger.versions import refuse_other_fields
 
 FILE_NAME = "logstart"
 
@@ -61,6 +62,10 @@ class LogStart:
         return Tail(self.anchor, self.chain_crc, self.position)
 
 
+_OPTIONAL = "configuration", "emptied"
+_NEEDED = [field.name for field in fields(LogStart) if field.name not in _OPTIONAL]
+
+
 def write(files: FileSystem, folder: Path, start: LogStart, *, staging: Path) -> None:
     """Durable when this returns. Raises OSError."""
     line = json.dumps(asdict(start), sort_keys=True).encode()
@@ -82,10 +87,7 @@ def read(files: FileSystem, folder: Path) -> LogStart | None:
         line, _, rest = copy.partition(b"\n")
         if rest == b"crc32 %08x\n" % crc32(line):
             values: dict[str, Any] = json.loads(line)
-            if strange := values.keys() - {field.name for field in fields(LogStart)}:
-                raise LaterVersion(
-                    f"{path} has {', '.join(sorted(strange))}, which this release does not know"
-                )
+            refuse_other_fields(path, values, _NEEDED, _OPTIONAL)
             return LogStart(**values)
     raise LogDamaged(
         f"neither copy in {path} is whole, and the log begins where it says; keep every file as it "

@@ -6,7 +6,7 @@ import io
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from dledger.errors import StateMachineFailed
+from dledger.errors import LaterVersion, StateMachineFailed
 from dledger.machine.sessions import Sessions
 from dledger.machine.state_head import StateHead, read_head
 from dledger.machine.state_machine import ReplicatedStateMachine, say
@@ -61,7 +61,9 @@ def _give(
         head = read_head(file, index)
         sessions.load(head.sessions)
         finish = restore()
-    except Exception as error:  # by the user's code, or of a later release
+    except LaterVersion:
+        raise
+    except Exception as error:  # by the user's code
         raise _raised(index, error) from error
     return Given(head, sessions, finish if callable(finish) else None)
 

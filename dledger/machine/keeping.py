@@ -19,11 +19,12 @@ from typing import Any, NamedTuple
 
 from commitlog.records.checksum import crc32
 from dledger.core.types import Term
-from dledger.errors import LaterVersion, LogUsageError, StateMachineFailed
+from dledger.errors import LogUsageError, StateMachineFailed
 from dledger.log.file_log import FileLog
 from dledger.log.log_start import LogStart
 from dledger.machine.applier import Applier
 from dledger.machine.state_machine import ReplicatedStateMachine, has_snapshots
+from dledger.versions import refuse_later
 
 _PROGRESS = struct.Struct(">4sIqqI")
 _CRC = struct.Struct(">I")
@@ -76,11 +77,8 @@ def kept_place(log: FileLog, progress: bytes | None) -> Kept | None:
         magic, version, term, index, chain_crc = _PROGRESS.unpack_from(progress)
         (crc,) = _CRC.unpack_from(progress, _PROGRESS.size)
         right = crc32(progress[begin:], crc32(progress[: _PROGRESS.size]))
-        if magic == _MAGIC and version > _VERSION and crc == right:
-            raise LaterVersion(
-                f"the progress in the machine's files is of version {version}, and this release "
-                f"knows {_VERSION}"
-            )
+        if magic == _MAGIC and crc == right:
+            refuse_later("the progress in the machine's files", version, _VERSION)
         if (magic, version, crc) == (_MAGIC, _VERSION, right):
             if index < log.first_index - 1:
                 return None

@@ -12,9 +12,17 @@ import io
 import struct
 from typing import NamedTuple
 
+from dledger.versions import refuse_later
+
 _HEAD = struct.Struct(">4sIqqQ")
 _NUMBER = struct.Struct(">q")
 _MAGIC, _PLAIN, _NUMBERED = b"DLRS", 1, 2
+
+
+def look(beginning: bytes) -> None:
+    """Raises LaterVersion if the first 8 bytes of a state are those of a later release's."""
+    if beginning[: len(_MAGIC)] == _MAGIC:
+        refuse_later("the machine's state", int.from_bytes(beginning[4:8], "big"), _NUMBERED)
 
 
 class StateHead(NamedTuple):
@@ -35,10 +43,15 @@ class StateHead(NamedTuple):
 
 
 def read_head(file: io.BytesIO | io.RawIOBase, index: int) -> StateHead:
-    """Read the head of a state as of entry `index`. Raises ValueError, struct.error, OSError."""
+    """Read the head of a state as of entry `index`.
+
+    Raises LaterVersion, ValueError, struct.error, OSError.
+    """
     magic, version, applied, time_ms, size = _HEAD.unpack(file.read(_HEAD.size) or b"")
+    if magic == _MAGIC:
+        refuse_later("the machine's state", version, _NUMBERED)
     if magic != _MAGIC or version not in (_PLAIN, _NUMBERED):
-        raise ValueError(f"version {version} of a state is not of this release")
+        raise ValueError("it is no machine's state")
     if applied != index:
         raise ValueError(f"a state of entry {applied} stands where {index} is wanted")
     number = applied

@@ -29,6 +29,7 @@ from commitlog.records.checksum import crc32
 from dledger.core.types import NodeId
 from dledger.errors import NodeFailed
 from dledger.membership.generation import NO_GENERATION, Generation
+from dledger.versions import refuse_other_fields
 
 _log = logging.getLogger(__name__)
 
@@ -38,6 +39,22 @@ RENEW_SECONDS = 10.0
 #: Of starts that are kept, the newest; what a peer met before them is believed.
 STARTS_MAX = 1024
 _TOKEN_BITS = 63
+
+
+def read_fields(files: FileSystem, folder: Path) -> dict[str, Any]:
+    """The line of the file. Raises NodeFailed when neither can be read, LaterVersion, OSError."""
+    path = folder / FILE_NAME
+    data = files.read(path)
+    for line in (data[: len(data) // 2], data[len(data) // 2 :]):
+        text, _, check = line.rpartition(b" crc32 ")
+        if text and check[:8] == b"%08x" % crc32(text):
+            fields: dict[str, Any] = json.loads(text)
+            refuse_other_fields(path, fields, ("number", "starts", "met"))
+            return fields
+    raise NodeFailed(
+        f"neither line of {path} is whole, so nobody can tell whether this folder is the newest; "
+        "restore the file, or replace the node"
+    )
 
 
 class Generations:
@@ -67,7 +84,7 @@ class Generations:
         self._met: dict[NodeId, tuple[int, Generation]] = {}
         self.current = NO_GENERATION
         if files.exists(self._path):
-            self._read()
+            self._take(read_fields(files, folder))
         number, token = self.current.number + 1, draw()
         before = list(self._starts)
         self._starts = [*before, (number, token)][-STARTS_MAX:]
@@ -139,18 +156,6 @@ class Generations:
             return True
         row = bisect_right(self._starts, (met.number, 1 << 64)) - 1
         return met != NO_GENERATION and row >= 0 and self._starts[row][1] != met.token
-
-    def _read(self) -> None:
-        data = self._files.read(self._path)
-        for line in (data[: len(data) // 2], data[len(data) // 2 :]):
-            text, _, check = line.rpartition(b" crc32 ")
-            if text and check[:8] == b"%08x" % crc32(text):
-                self._take(json.loads(text))
-                return
-        raise NodeFailed(
-            f"neither line of {self._path} is whole, so nobody can tell whether this folder is the "
-            "newest; restore the file, or replace the node"
-        )
 
     def _take(self, fields: dict[str, Any]) -> None:
         self._starts = [(int(first), int(token)) for first, token in fields["starts"]]

@@ -17,27 +17,39 @@ from pathlib import Path
 
 from commitlog.files.system import FileSystem
 from dledger.core.types import NodeId
-from dledger.errors import NodeFailed
+from dledger.errors import LaterVersion, NodeFailed
 
 FILE_NAME = "peers.json"
+
+
+def read_known(files: FileSystem, folder: Path) -> dict[str, int]:
+    """The file, {} without one. Raises NodeFailed when it is not a list of peers, LaterVersion."""
+    path = folder / FILE_NAME
+    if not files.exists(path):
+        return {}
+    try:
+        known = json.loads(files.read(path))
+        rows = {str(name): value for name, value in known.items()}
+    except (ValueError, AttributeError) as error:
+        raise NodeFailed(
+            f"{path} is not the list of peers that this node wrote; "
+            "restore it, or remove it if no peer was replaced since"
+        ) from error
+    if strange := [name for name, value in rows.items() if type(value) is not int]:
+        raise LaterVersion(
+            f"{path} has more than a number of {', '.join(strange)}, which this release does not "
+            "know"
+        )
+    return rows
 
 
 class KnownPeers:
     """The first incarnation seen of each peer, on disk; the transport calls `vouch` for a hello."""
 
     def __init__(self, files: FileSystem, folder: Path) -> None:
-        """Load the file, if it is there. Raises NodeFailed when it is not a list of peers."""
+        """Load the file, if it is there. Raises as `read_known`."""
         self._files, self._folder = files, folder
-        self._known: dict[str, int] = {}
-        if files.exists(self._path):
-            try:
-                known = json.loads(files.read(self._path))
-                self._known = {str(name): int(value) for name, value in known.items()}
-            except (ValueError, AttributeError, TypeError) as error:
-                raise NodeFailed(
-                    f"{self._path} is not the list of peers that this node wrote; "
-                    "restore it, or remove it if no peer was replaced since"
-                ) from error
+        self._known = read_known(files, folder)
 
     @property
     def _path(self) -> Path:

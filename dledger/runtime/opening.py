@@ -29,6 +29,7 @@ from dledger.replica.envelope import open_members
 from dledger.replica.ports import StateMachine
 from dledger.runtime.clock import Clock, SystemClock
 from dledger.runtime.futures import until_done
+from dledger.runtime.later_files import refuse_later_files
 from dledger.runtime.parts import Parts
 from dledger.snapshots.snapshot_files import SnapshotFolder
 
@@ -149,12 +150,13 @@ def open_folder(
 ) -> Parts:
     """Open and recover the folder; return the parts of a `Driver`.
 
-    Raises ValueError, NotFormatted, WrongIdentity, StoreLocked, HardStateLost, LogDamaged,
-    StoreLayoutError, OSError.
+    Raises ValueError, LaterVersion before anything is touched, NotFormatted, WrongIdentity,
+    StoreLocked, HardStateLost, LogDamaged, StoreLayoutError, OSError.
     """
     refuse_without_assertions()
     config.validate()
     folder = Path(config.data_dir)
+    refuse_later_files(files, folder)
     found = identities.read(files, folder)
     _refuse_single_voter(config, found, folder, files)
     storage = open_node(

@@ -23,6 +23,7 @@ from dledger.durable.configurations import ConfigurationFile
 from dledger.durable.identity import Identity
 from dledger.log.node_storage import NodeStorage, open_node
 from dledger.replica.envelope import STAMP_AT, members_body
+from dledger.runtime.later_files import refuse_later_files
 from dledger.runtime.opening import CODEC, draw_incarnation, forgotten, noted_group
 
 
@@ -70,8 +71,9 @@ def look(folder: Path, *, files: FileSystem = OS_FILES) -> Survivor:
     """The state that `recover` would start from. Opens the folder as a start does: the node must
     be down.
 
-    Raises NotFormatted, StoreLocked, HardStateLost, LogDamaged, OSError.
+    Raises NotFormatted, StoreLocked, HardStateLost, LogDamaged, LaterVersion, OSError.
     """
+    refuse_later_files(files, folder)
     if lost := forgotten(files, folder):
         found = identities.read(files, folder)
         names = noted_group(found, folder, files).voters or (found.node_id,)
@@ -88,6 +90,7 @@ def recover(folder: Path, *, files: FileSystem = OS_FILES) -> Survivor:
 
     A folder that forgot its votes or its log's end goes on as another incarnation.
     """
+    refuse_later_files(files, folder)
     storage, found = _open(folder, files, draw_incarnation=draw_incarnation)
     try:
         group = _group_file(storage, folder, files)

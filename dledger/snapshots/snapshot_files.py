@@ -37,8 +37,11 @@ from commitlog.records.checksum import crc32
 from dledger.log.log_start import LogStart
 from dledger.snapshots.pace import AT_ONCE, Pace, Paced
 from dledger.snapshots.state_file import Joined, Lazy, StateFile
+from dledger.snapshots.state_versions import FOLDER as FOLDER
+from dledger.snapshots.state_versions import MAGIC as _MAGIC
+from dledger.snapshots.state_versions import RECENT as _RECENT
+from dledger.snapshots.state_versions import VERSION as _VERSION
 
-FOLDER = "snapshots"
 #: Of one state. A broker's takes a few MB, an embedded machine's may be large; bounds a hostile
 #: peer.
 STATE_BYTES_MAX = 4 << 30
@@ -46,10 +49,8 @@ STATE_BYTES_MAX = 4 << 30
 _HEAD = struct.Struct(">4sIqqIIqq")
 _CRC = struct.Struct(">I")
 _DATA_AT = _HEAD.size + _CRC.size
-_MAGIC, _VERSION = b"DLSS", 1
 _PIECE = 1 << 20  # bytes that are read at once to prove a state
 _DIGITS = 20  # of an address in a name
-_RECENT = "recent"
 assert _DATA_AT == 52
 
 
@@ -192,22 +193,6 @@ class SnapshotFolder:
             except FileNotFoundError:
                 continue
         return found
-
-    def later_version(self, path: Path) -> int | None:
-        """The version in the head of a damaged state, if a later release may have written it.
-
-        None for one that is right but for its version, which rotted, and for one that is gone.
-        """
-        if not self._files.exists(path):
-            return None
-        with closing(self._files.open(path, writable=False)) as file:
-            head = file.pread(_DATA_AT, 0)
-            version = int.from_bytes(head[len(_MAGIC) : len(_MAGIC) + 4], "big")
-            if head[: len(_MAGIC)] != _MAGIC or not _VERSION < version < 1 << 8:
-                return None
-            known = _MAGIC + _VERSION.to_bytes(4, "big") + head[len(_MAGIC) + 4 :]
-            snapshot = _whole(known, file.size)
-            return None if snapshot is not None and _is_right(file, known, snapshot) else version
 
     def part(self, start: LogStart, offset: int, size_max: int) -> Part:
         """At most `size_max` bytes of a state from `offset` on. Raises StoreDamaged.

@@ -22,6 +22,8 @@ from commitlog.files.system import FileSystem, is_out_of_space
 from commitlog.records.checksum import crc32
 from commitlog.recovery.checkpoint import Checkpoint
 from commitlog.store.layout import StoreLayout, write_checkpoint
+from dledger.errors import LaterVersion
+from dledger.versions import refuse_later
 
 FILE_NAME = "state.ckpt"
 VERSION = 1
@@ -101,10 +103,13 @@ def load(files: FileSystem, path: Path, restore: Callable[[bytes], None]) -> boo
     try:
         magic, version, crc, size = _HEAD.unpack_from(data)
         state = data[_HEAD.size :]
+        if magic == _MAGIC and crc32(state) == crc:
+            refuse_later("it", version, VERSION)
         if magic != _MAGIC or version != VERSION or len(state) != size or crc32(state) != crc:
             raise ValueError("magic, version, size or checksum is wrong")
         restore(state)
-    except (ValueError, KeyError, TypeError, struct.error) as error:
-        _log.warning("%s cannot be used (%s); all is derived from the log again", path, error)
+    except (ValueError, KeyError, TypeError, struct.error, LaterVersion) as error:
+        why = error.happened if isinstance(error, LaterVersion) else error
+        _log.warning("%s cannot be used (%s); all is derived from the log again", path, why)
         return False
     return True
