@@ -129,8 +129,8 @@ SIMULATED = (
     _seeded(
         "kv",
         "a-second-state-is-begun-before-the-first-is-restored",
-        Patch(_REPLICA, " or self._pace.restoring >= 0):\n", "):\n"),
-        Patch(_REPLICA, " or self._pace.restoring >= 0\n", "\n"),
+        Patch(_REPLICA, " or self.pace.restoring >= 0):\n", "):\n"),
+        Patch(_REPLICA, " or self.pace.restoring >= 0\n", "\n"),
         rules=("R15",),
         seeds=400,
     ),

@@ -13,6 +13,7 @@ from dledger.errors import DledgerError
 from dledger.log.port import LogStore
 from dledger.replica.ports import Proposal
 from dledger.replica.replica import Replica
+from dledger.runtime.turns import TURN_SECONDS
 
 #: Bytes of an entry: the smallest log files hold some.
 ENTRY_SIZE_MAX = 1000
@@ -20,12 +21,13 @@ Send = Callable[[NodeId, Sequence[Buffer]], bool]
 
 
 class SimulatedDriver:
-    """The part of a `Driver`."""
+    """The part of a `Driver`; the group is alone on its loop, so it has all of each turn."""
 
     def __init__(self, node: ProcessNode, owned: VirtualOwned, send: Send) -> None:
         self._node, self._owned = node, owned
         self.clock = types.SimpleNamespace(time_ms=lambda: node.wall_ms)
         self.transport = types.SimpleNamespace(forward=send)
+        self.share = types.SimpleNamespace(seconds=TURN_SECONDS)
         self.roster = types.SimpleNamespace(levels=node.levels)
 
     @property
