@@ -17,10 +17,11 @@ _PIECE = 1 << 20
 
 
 def paths(files: FileSystem, folder: Path) -> Iterator[Path]:
-    """All states of the node in `folder`, and parts of one that is sent."""
-    for name in files.list(folder / FOLDER):
-        if name[:1].isdigit() or name == RECENT:
-            yield folder / FOLDER / name
+    """All states of the node in `folder`, and parts of one that is sent; folders are none."""
+    names = files.list(folder / FOLDER) if files.is_dir(folder / FOLDER) else []
+    for path in (folder / FOLDER / name for name in names):
+        if (path.name[:1].isdigit() or path.name == RECENT) and not files.is_dir(path):
+            yield path
 
 
 def refuse_later_state(files: FileSystem, path: Path) -> None:

@@ -443,3 +443,17 @@ def test_profiles_of_a_later_release_are_not_to_be_deleted(
 def test_a_state_head_of_today_is_none_of_a_later_release() -> None:
     for number in 5, 9:
         state_head.look(StateHead(5, 0, number, Sessions().dump()).pack())
+
+
+@pytest.mark.parametrize("strange", ["snapshots", f"snapshots/{PLACE}.tmp"])
+def test_what_others_put_among_the_states_is_no_state(
+    strange: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = node_with(tmp_path, "n0", b"second")
+    if strange == "snapshots":
+        (folder / strange).write_text("a file")
+    else:
+        (folder / strange).mkdir(parents=True)
+    assert inspected(folder, capsys)[:1] == (0,)
+    assert told("status", folder)[0] == 0
+    assert told("backup", "run", tmp_path / "place", "--folder", folder)[0] == 0
