@@ -61,16 +61,6 @@ SIMULATED = (
         ),
     ),
     _seeded(
-        "lock",
-        "results-that-are-kept-belong-to-the-wrong-commands",
-        Patch(
-            _APPLIER,
-            "self.sessions.keep(session, sequences, kept[begin:end])",
-            "self.sessions.keep(session, sequences, kept[begin:end][::-1])",
-        ),
-        seeds=200,
-    ),
-    _seeded(
         "counter",
         "numbers-behind-a-shared-entry-are-one-too-high",
         Patch(
