@@ -45,7 +45,7 @@ from dledger.runtime.due_timer import DueTimer
 from dledger.runtime.futures import OneEnd
 from dledger.runtime.group_clock import GroupClock
 from dledger.runtime.group_entries import GroupEntries
-from dledger.runtime.owned import Owned, tell_end
+from dledger.runtime.owned import MISTAKES, Owned, tell_end
 from dledger.runtime.parts import Parts
 from dledger.runtime.renewal import Renewal
 from dledger.runtime.repair_timer import RepairTimer
@@ -221,7 +221,7 @@ class Driver:
             return found
         except DledgerError:
             raise
-        except Exception as error:  # whatever it is, this node cannot go on
+        except MISTAKES as error:  # whatever it is, this node cannot go on
             self._died(error)
             raise NodeFailed(f"this node has stopped ({error}); ask another one") from error
 
@@ -302,7 +302,7 @@ class Driver:
             self._after()
         except MalformedFrame:
             raise  # the peer's fault: only that connection ends
-        except Exception as error:  # as in `_step`
+        except MISTAKES as error:  # as in `_step`
             self._died(error)
 
     def _disconnected(self, peer: NodeId, link_kind: LinkKind, dialled: bool) -> None:

@@ -35,6 +35,9 @@ Guard = Callable[[Callable[[], object]], None]
 ENDED = "stopped by a mistake"
 SPARED = "a mistake cost one connection"
 UNHANDLED = "a mistake that nobody caught"
+#: What a callback may raise by mistake. No task runs inside one, so a cancellation there is some
+#: other task's, which our code or a user's machine has asked for its result.
+MISTAKES = (Exception, asyncio.CancelledError)
 _OURS = ("cluster", "commitlog", "dledger")
 
 
@@ -73,7 +76,7 @@ class Owned:
         """Call it now; a mistake in it ends the node."""
         try:
             callback(*args)
-        except Exception as error:  # whatever it is, this node cannot go on
+        except MISTAKES as error:  # whatever it is, this node cannot go on
             self.died(error)
 
     def call_soon(self, callback: Callable[..., object], *args: object) -> asyncio.Handle:

@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 
 from dledger import Entry, ReplicatedNode, ReplicatedStateMachine
+from dledger.errors import DledgerError
 from dledger.machine import applying
 from dledger.runtime.turns import TURN_SECONDS
 from tests.virtual_loop import SteadyLoop
@@ -136,3 +137,33 @@ async def test_a_busy_group_that_leads_leaves_time_to_others(hosts: Hosts) -> No
         list(range(beside + 1)),
     ]
     assert max(Slow.held.values()) <= 2 * (TURN_SECONDS + 0.01)
+
+
+class Cancelled(Slow):
+    """Asks a cancelled task for its result at one command."""
+
+    def apply(self, entry: Entry[int]) -> int:
+        if entry.command == COUNT:
+            raise asyncio.CancelledError
+        return super().apply(entry)
+
+
+async def test_a_machine_that_is_cancelled_ends_its_group(hosts: Hosts) -> None:
+    """Its commands are not lost, unseen, while the node goes on, and other groups are served."""
+    for name in ("n1", "n2"):
+        await hosts.stop(name)
+    host, machines = hosts.hosts["n0"], [Cancelled(0.005), Slow(0.005)]
+    broken, other = [
+        await host.open(f"g{number}", machine, create=True, members=["n0"])
+        for number, machine in enumerate(machines)
+    ]
+    for node in (broken, other):
+        await within(node.propose(0), "a session")
+    calls = [broken.propose(number) for number in range(1, 2 * COUNT)]
+    results = [other.propose(number) for number in range(1, 2 * COUNT)]
+    ended = await within(asyncio.gather(*calls, return_exceptions=True), "ends")
+    assert broken.failure is not None
+    assert "CancelledError" in str(broken.failure)
+    assert COUNT not in seen_by(broken)
+    assert isinstance(ended[-1], DledgerError)
+    assert await within(asyncio.gather(*results), "results") == list(range(2, 2 * COUNT + 1))

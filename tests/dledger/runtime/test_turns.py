@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -223,11 +224,13 @@ def test_quick_events_ask_the_loop_for_nothing(loop: Loop) -> None:
     assert not loop.soon
 
 
-def test_a_mistake_of_one_group_is_its_own(loop: Loop) -> None:
+@pytest.mark.parametrize("error", [ValueError("a mistake"), CancelledError("a mistake")])
+def test_a_mistake_of_one_group_is_its_own(loop: Loop, error: BaseException) -> None:
+    """A cancellation, too: else the groups behind it would wait for ever."""
     first, broken, last = busy(loop, [MS] * 3)
 
     def mistake() -> None:
-        raise ValueError("a mistake")
+        raise error
 
     broken.share.go_on = mistake
     loop.turn()
