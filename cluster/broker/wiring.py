@@ -104,6 +104,7 @@ def wire(environment: BrokerEnvironment, store: LogStore) -> BrokerComponents:
         now=now,
         call_at=owned.call_at,
         call_soon=owned.call_soon,
+        record_size_max=config.body_size_max,
         bound=owned.bound,
     )
     parts.add(offsets, OffsetKeeper.drop)

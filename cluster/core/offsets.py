@@ -7,13 +7,15 @@ keeps the newest wish of every queue and gives out one record per group and seco
     commit(g, t, q, 19) ─┼─► pending[g] ──take(g)──► OffsetsCommitted(g, {t: {q: 19, r: 4}}) ─► log
     commit(g, t, r, 4)  ─┘                  └► in flight until settled(g, ok)
 
-Values that neither the log nor a record in flight would change are not logged. A reader of offsets
+Values that neither the log nor a record in flight would change are not logged; what one record has
+no space for goes with the next one. A reader of offsets
 asks for `flush(g)` first, waits until it is applied, and then reads the applied table; so what one
 request was told another one never contradicts.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +24,8 @@ from cluster.core.internal_topics import OffsetsCommitted
 
 RECORD_INTERVAL_SECONDS = 1.0  # at most one record per group in this time (R25)
 GROUPS_MAX = 10_000  # groups whose last record is remembered; others may log a little sooner
+ROW_SIZE_MAX = 300  # bytes of one queue's offset in a record; names have 255 characters at most
+HEAD_SIZE_MAX = 400  # bytes of everything else
 WAITERS_MAX = 10_000  # requests that wait for their record, all groups; more are refused as busy
 
 
@@ -80,8 +84,9 @@ class OffsetCommits:
     At most one record per group is in flight; a group's next record waits for `settled`.
     """
 
-    def __init__(self, applied: OffsetTable) -> None:
+    def __init__(self, applied: OffsetTable, *, record_size_max: int = 1 << 22) -> None:
         self._applied = applied
+        self._rows_max = max((record_size_max - HEAD_SIZE_MAX) // ROW_SIZE_MAX, 1)
         self._groups: dict[str, _Group] = {}
         self.waiters = 0
 
@@ -194,9 +199,17 @@ class OffsetCommits:
         return waiters
 
     def _take(self, name: str, state: _Group, now: float) -> OffsetsCommitted:
-        state.in_flight, state.wishes = state.wishes, {}
-        state.in_flight_waiters, state.waiters = state.waiters, []
-        state.taken_at, state.urgent = now, False
+        state.taken_at = now
+        if len(state.wishes) > self._rows_max:
+            # All who wait are told behind the last record, and a flush stays one until then.
+            first = dict(itertools.islice(state.wishes.items(), self._rows_max))
+            state.in_flight = first
+            for key in first:
+                del state.wishes[key]
+        else:
+            state.in_flight, state.wishes = state.wishes, {}
+            state.in_flight_waiters, state.waiters = state.waiters, []
+            state.urgent = False
         offsets: dict[str, dict[int, int]] = {}
         for (topic, queue), offset in state.in_flight.items():
             offsets.setdefault(topic, {})[queue] = offset

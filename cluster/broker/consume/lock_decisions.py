@@ -24,7 +24,10 @@ class LockDecision(NamedTuple):
     answer: Callable[[Call], None] | None = None
 
     def carry_out(self, ports: ConsumePorts, call: Call) -> None:
-        """Log the owners, if there are any, then answer. Raises QueueFull."""
+        """Log the owners, if there are any, then answer.
+
+        Raises QueueFull, and InvalidRequest for too many at once.
+        """
         answer = self.answer
 
         def settled(error: Exception | None) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from cluster.broker.kernel.write.state_writer import StateWriter
 from cluster.core.internal_topics import LocksChanged
 from cluster.core.locks import Locked, LockLeases
-from cluster.errors import QueueFull
+from cluster.errors import ClusterError
 
 Done = Callable[[Exception | None], None]
 
@@ -31,7 +31,7 @@ class Locks:
     def change(self, group: str, decision: Locked, done: Done) -> None:
         """Log new owners; `done(None)` when the table shows them, at once for none.
 
-        Raises QueueFull.
+        Raises QueueFull, and InvalidRequest for too many at once.
         """
         owners = decision.change
         self.leases.proposed(group, decision, self._now())
@@ -45,6 +45,6 @@ class Locks:
 
         try:
             self._writer.write(LocksChanged(group, owners), settled)
-        except QueueFull:
+        except ClusterError:
             self.leases.settled(group, owners, self._now())
             raise

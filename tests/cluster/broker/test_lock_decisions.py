@@ -8,7 +8,7 @@ import pytest
 
 from cluster.broker.consume.lock_decisions import LockDecision
 from cluster.core.internal_topics import LocksChanged
-from cluster.errors import QueueFull
+from cluster.errors import InvalidRequest, QueueFull
 
 from .test_steps import Call, Ports, carried_out
 
@@ -32,6 +32,22 @@ def test_a_lock_that_the_log_does_not_take_holds_no_other_off() -> None:
     ports.writer.full = True
     free = ("T", 0)
     with pytest.raises(QueueFull):
+        LockDecision("CG", ports.locks.leases.judge("CG", "a", [free], 10.0)).carry_out(
+            cast(Any, ports), cast(Any, Call())
+        )
+    assert ports.locks.leases.judge("CG", "b", [free], 10.0).change == {free: "b"}
+
+
+def test_a_lock_that_no_record_can_hold_holds_no_other_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ports, free = Ports(), ("T", 0)
+
+    def write(*_: object) -> None:
+        raise InvalidRequest("this change takes too many bytes")
+
+    monkeypatch.setattr(ports.writer, "write", write)
+    with pytest.raises(InvalidRequest):
         LockDecision("CG", ports.locks.leases.judge("CG", "a", [free], 10.0)).carry_out(
             cast(Any, ports), cast(Any, Call())
         )

@@ -101,6 +101,7 @@ class Ports:
             now=lambda: 10.0,
             call_at=lambda *_: None,
             call_soon=self.soon.append,
+            record_size_max=1 << 22,
         )
         self.locks = Locks(LockLeases(self.state.locks), writer, now=lambda: 10.0)
         self.log = SimpleNamespace(driver=SimpleNamespace(roster=SimpleNamespace(levels=dict)))
@@ -149,6 +150,23 @@ def test_groups_that_are_not_made_are_told_once() -> None:
     call = carried_out(WithGroups(("a", "b", "c"), lambda: ANSWER), ports)
     ports.writer.ended(error)
     assert call.said == [error]
+
+
+def test_a_request_that_was_refused_is_not_answered_when_a_group_fails_later() -> None:
+    ports = Ports()
+    make, call = ports.writer.create_group, Call()
+
+    def make_one(name: str, **how: Any) -> None:
+        if name == "b":
+            raise QueueFull("full")
+        make(name, **how)
+
+    ports.writer.create_group = make_one  # type: ignore[method-assign]
+    step: Any = WithGroups(("a", "b"), lambda: ANSWER)
+    with pytest.raises(QueueFull):
+        step.carry_out(ports, call)
+    ports.writer.ended(OutcomeUnknown("x"))
+    assert call.said == []
 
 
 def test_an_offset_is_decided_and_goes_with_the_next_record() -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.core.internal_topics import OffsetsCommitted
-from cluster.core.offsets import OffsetCommits, OffsetTable
+from cluster.core.internal_topics import OffsetsCommitted, checked_record
+from cluster.core.offsets import HEAD_SIZE_MAX, ROW_SIZE_MAX, OffsetCommits, OffsetTable
+from cluster.core.topics import GROUP_LENGTH_MAX, QUEUES_MAX, RETRY_PREFIX
 
 
 def test_commits_of_one_second_become_one_record() -> None:
@@ -23,6 +24,31 @@ def test_commits_of_one_second_become_one_record() -> None:
         assert commits.take_due(10.5) == [], "one record per group and second"
     assert commits.deadline() == 11.0
     assert commits.take_due(11.0) == [OffsetsCommitted("g", {"T": {0: 99, 1: 99}})]
+
+
+def test_what_one_record_has_no_space_for_goes_with_the_next_one() -> None:
+    table = OffsetTable()
+    commits = OffsetCommits(table, record_size_max=HEAD_SIZE_MAX + 2 * ROW_SIZE_MAX)
+    for queue in range(5):
+        commits.commit("g", "T", queue, 7, queue)
+    for now, queues in ((1.0, (0, 1)), (2.0, (2, 3))):
+        taken = commits.take_due(now)
+        assert taken == [OffsetsCommitted("g", {"T": dict.fromkeys(queues, 7)})]
+        table.replay(taken[0])
+        assert commits.settled("g", ok=True) == [], "those who wait are told behind the last one"
+        assert commits.deadline() == now + 1.0
+    assert commits.flush("g", "reader")
+    assert commits.take_due(2.0) == [OffsetsCommitted("g", {"T": {4: 7}})]
+    assert commits.settled("g", ok=True) == [0, 1, 2, 3, 4, "reader"]
+    assert (commits.waiters, commits.outstanding()) == (0, [])
+
+
+def test_no_row_is_larger_than_its_share_of_a_record() -> None:
+    group, topic = "g" * GROUP_LENGTH_MAX, RETRY_PREFIX + "g" * GROUP_LENGTH_MAX
+    for count in (1, 2):
+        rows = {topic[:-1] + str(at): {QUEUES_MAX: (1 << 63) - 1} for at in range(count)}
+        record = checked_record(OffsetsCommitted(group, rows))
+        assert len(record.body) <= HEAD_SIZE_MAX + count * ROW_SIZE_MAX
 
 
 def test_groups_do_not_wait_for_each_other() -> None:

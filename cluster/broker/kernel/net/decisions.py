@@ -20,6 +20,7 @@ from cluster.broker.kernel.net.requests import Call
 from cluster.broker.kernel.write.state_writer import StateWriter, ensure_group
 from cluster.core.apply import AppliedState
 from cluster.core.internal_topics import StateChange
+from cluster.errors import QueueFull
 from dledger.core.types import Index
 
 P = TypeVar("P")
@@ -170,8 +171,12 @@ class WithGroups(NamedTuple, Generic[G]):
 
         if not missing:
             then().carry_out(ports, call)
-        for group in sorted(missing):
-            ensure_group(ports.state, ports.writer, group, functools.partial(made, group))
+        try:
+            for group in sorted(missing):
+                ensure_group(ports.state, ports.writer, group, functools.partial(made, group))
+        except QueueFull:
+            missing.clear()  # groups that are on their way answer nothing any more
+            raise
 
 
 def decided(decide: Callable[[P, R], Step[P]]) -> Callable[[P, Call, R], None]:

@@ -8,7 +8,7 @@ from cluster.broker.kernel.write.state_writer import StateWriter
 from cluster.core.internal_topics import OffsetsCommitted
 from cluster.core.offsets import WAITERS_MAX, OffsetCommits, OffsetTable
 from cluster.core.transactions.halves import CHECK_GROUP
-from cluster.errors import QueueFull, Unauthorized
+from cluster.errors import InvalidRequest, QueueFull, Unauthorized
 from commitlog.records.names import HALF_TOPIC
 from dledger.errors import OutcomeUnknown, Transferring
 
@@ -27,10 +27,11 @@ class OffsetKeeper:
         now: Callable[[], float],
         call_at: Callable[[float, Callable[[], None]], object],
         call_soon: Callable[[Callable[[], None]], object],
+        record_size_max: int,
         bound: Callable[[Done], Done] = lambda done: done,
     ) -> None:
         """`bound`: see `Owned.bound`."""
-        self._commits = OffsetCommits(table)
+        self._commits = OffsetCommits(table, record_size_max=record_size_max)
         self._writer, self._now = writer, now
         self._call_at, self._call_soon, self._bound = call_at, call_soon, bound
         self._timer_at = float("inf")
@@ -144,5 +145,5 @@ class OffsetKeeper:
 
         try:
             self._writer.write(change, settled)
-        except QueueFull as full:
-            settled(full)
+        except (QueueFull, InvalidRequest) as refused:
+            settled(refused)
