@@ -147,7 +147,7 @@ def _all_moved(
 
 
 def _has_all(ports: AdminPorts, group: str, topic: str, table: dict[int, int]) -> bool:
-    """True if these are the group's offsets, in the log and by what it wished for last."""
+    """True if these are the group's offsets, in the log and by its last wish."""
     return all(
         find(group, topic, queue_id) == offset
         for find in (ports.state.offsets.get, ports.offsets.newest)
