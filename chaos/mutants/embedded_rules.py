@@ -13,6 +13,7 @@ _BACKUP = "tests/cluster/commands/test_embedded_backup.py::"
 _BUSY = "tests/cluster/commands/test_backup_of_busy_nodes.py::"
 _NEW = "tests/cluster/backup/test_new_folders.py::"
 _USES = "tests/cluster/commands/test_embedded_uses.py::"
+_MACHINE = "dledger.machine.state_machine"
 _DICT, _LOCK, _KV, _SUM, _OWN = (
     f"dledger.objects.{name}"
     for name in ("dictionary", "lock", "kv_machine", "state_sum", "replicated")
@@ -21,6 +22,11 @@ _DICT, _LOCK, _KV, _SUM, _OWN = (
 
 def _summed(name: str, module: str, before: str, after: str, test: str = _RESTORED) -> Mutant:
     return Mutant(name, ("S10",), one_patch(module, before, after), tests=(test,))
+
+
+def _streamed(name: str, module: str, before: str, after: str, test: str) -> Mutant:
+    tests = ("tests/dledger/machine/test_streamed_states.py::" + test,)
+    return Mutant(name, ("S10",), one_patch(module, before, after), tests=tests)
 
 
 EMBEDDED = (
@@ -122,6 +128,55 @@ EMBEDDED = (
         "ObjectMachine if _checksum_of(type(target)) is None else ComparedMachine",
         "ObjectMachine",
         _CHECKSUMS + "test_a_class_of_ones_own_is_compared_if_it_has_a_checksum",
+    ),
+    _streamed(
+        "a-generator-is-collected-before-it-is-written",
+        _MACHINE,
+        "yield iter(found)",
+        "yield tuple(found)",
+        "test_no_more_than_a_piece_is_in_memory",
+    ),
+    _streamed(
+        "a-generator-is-left-open",
+        _MACHINE,
+        '(close := getattr(found, "close", None))',
+        "(close := None)",
+        "test_parts_are_closed_whatever_happens",
+    ),
+    _streamed(
+        "a-generator-sees-what-is-applied-behind-its-place",
+        _MACHINE,
+        "return tuple(state)",
+        "return state",
+        "test_an_iterator_that_snapshot_returns_is_read_at_once_and_closed",
+    ),
+    _streamed(
+        "parts-of-a-state-may-be-more-than-a-state",
+        "dledger.machine.saving",
+        "if size > STATE_BYTES_MAX:",
+        "if False:",
+        "test_parts_are_counted_as_they_come",
+    ),
+    _streamed(
+        "a-state-that-failed-halfway-takes-its-space",
+        "commitlog.files.system",
+        "                GONE_FILES.remove(temporary)\n",
+        "                pass\n",
+        "test_parts_are_closed_whatever_happens",
+    ),
+    _streamed(
+        "a-state-that-a-kill-cut-off-takes-its-space",
+        "dledger.snapshots.prefix",
+        "        folder.drop_half_made()\n",
+        "",
+        "test_a_process_that_is_killed_in_the_middle_loses_nothing",
+    ),
+    _streamed(
+        "a-streamed-state-has-the-checksum-of-its-bytes-alone",
+        "dledger.snapshots.snapshot_files",
+        "crc32_joined(crc32(begin), came.crc, came.size)",
+        "came.crc",
+        "test_the_file_is_the_same_as_that_of_the_bytes",
     ),
     Mutant(
         "a-later-release-is-taken-for-rot",

@@ -216,8 +216,8 @@ SNAPSHOTS = (
         ("D7",),
         one_patch(
             "dledger.snapshots.snapshot_files",
-            "        self._proven.pop(start.position, None)\n        self._write(",
-            "        self._write(",
+            "        self._proven.pop(start.position, None)\n        self._save(",
+            "        self._save(",
         ),
         tests=(
             _FILES + "test_what_was_proven_once_is_read_again_when_it_may_have_changed[saved anew]",

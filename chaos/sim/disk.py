@@ -23,7 +23,7 @@ from pathlib import Path
 from random import Random
 
 from chaos.sim.names import Inode, NameChange, Names, parent
-from commitlog.files.content import Content, size_of, write_parts
+from commitlog.files.content import Content, Streamed, joined, size_of, write_parts
 from commitlog.files.disk_usage import DiskUsage
 from commitlog.files.system import Buffer
 
@@ -309,6 +309,7 @@ class SimDisk:
         """As `FileSystem.write_atomic`; each step may meet a fault. Raises ENOSPC, EFBIG, EIO."""
         home, folder = path.parent, staging or path.parent
         temporary = folder / f"{path.name}.tmp"
+        data = joined(data) if isinstance(data, Streamed) else data
         inode = self._new_file(str(temporary), size_of(data))
         write_parts(SimFile(self, temporary, inode, writable=True).pwrite, data, lambda: None)
         self.sync_inode(inode, str(temporary))

@@ -340,6 +340,10 @@ class OsFileSystem:
         try:
             write_file(OsFile(temporary, fd, 0), data)
             os.fsync(fd)
+        except BaseException:  # also of what makes the parts
+            with contextlib.suppress(OSError):
+                GONE_FILES.remove(temporary)
+            raise
         finally:
             os.close(fd)
         GONE_FILES.replace(temporary, path)

@@ -18,7 +18,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Iterator, Sized
+from itertools import chain
 from typing import Any, NamedTuple
 
 from commitlog.errors import StoreDamaged
@@ -32,12 +33,13 @@ from dledger.machine.applier import Applier
 from dledger.machine.keeping import Keeping, Kept, behind, kept_place
 from dledger.machine.restoring import Restored, Restoring
 from dledger.machine.settings import MachineSettings
-from dledger.machine.state_machine import State, captured, parts_of, say
+from dledger.machine.state_machine import State, captured, in_parts, say
 from dledger.runtime.complaints import Complaints
 from dledger.runtime.owned import Owned
 from dledger.runtime.parts import Parts
 from dledger.snapshots.pace import Pace
-from dledger.snapshots.snapshot_files import STATE_BYTES_MAX, SnapshotFolder
+from dledger.snapshots.snapshot import STATE_BYTES_MAX
+from dledger.snapshots.snapshot_files import Saved, SnapshotFolder
 from dledger.snapshots.state_file import Joined, StateFile
 
 _log = logging.getLogger(__name__)
@@ -49,7 +51,7 @@ STATE_SECONDS_MAX = 60.0
 
 
 #: Writes a state, in a thread.
-Save = Callable[[LogStart, Sequence[Buffer], Pace], None]
+Save = Callable[[LogStart, Saved, Pace], None]
 
 
 class Newest(NamedTuple):
@@ -232,7 +234,7 @@ class Saving:
             return
         self._write(start, head, state, save)
 
-    def _save_proven(self, start: LogStart, parts: Sequence[Buffer], pace: Pace) -> None:
+    def _save_proven(self, start: LogStart, parts: Saved, pace: Pace) -> None:
         self._folder.save(start, parts, pace)
         self._folder.prove(start)  # here: the log's thread, which deletes, has no time for it
 
@@ -246,10 +248,14 @@ class Saving:
         def work() -> None:
             nonlocal error
             try:
-                parts = Joined([head], parts_of(state))
-                if (size := size_of(parts)) > STATE_BYTES_MAX:
-                    raise ValueError(f"it has {size} bytes and {STATE_BYTES_MAX} are allowed")
-                save(start, parts, self._pace)
+                with in_parts(state) as parts:
+                    if isinstance(parts, Iterator):
+                        save(start, _bounded(chain([head], parts)), self._pace)
+                        return
+                    whole = Joined([head], parts)
+                    if (size := size_of(whole)) > STATE_BYTES_MAX:
+                        raise ValueError(f"it has {size} bytes and {STATE_BYTES_MAX} are allowed")
+                    save(start, whole, self._pace)
             except Exception as raised:  # as above, or the disk's
                 error = raised
 
@@ -304,3 +310,13 @@ class Saving:
             return True
         _, left = await asyncio.wait({self._writing}, timeout=STATE_SECONDS_MAX)
         return not left
+
+
+def _bounded(parts: Iterator[Buffer]) -> Iterator[Buffer]:
+    """The parts, counted in bytes as they come. Raises ValueError behind the allowed ones."""
+    size = 0
+    for part in parts:
+        size += len(part)
+        if size > STATE_BYTES_MAX:
+            raise ValueError(f"it has more than the {STATE_BYTES_MAX} bytes that are allowed")
+        yield part

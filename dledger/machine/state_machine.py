@@ -14,7 +14,7 @@ import contextlib
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Generic, TypeVar, cast
 
@@ -46,7 +46,6 @@ _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 #: A state as bytes: all of them, parts of some KiB to MiB that follow each other, or a file.
 State = Buffer | Iterable[Buffer] | Path
-_BYTES = (bytes, bytearray, memoryview)
 _READY = (bytes, bytearray, memoryview, Path)
 _first_json = json.JSONDecoder().raw_decode
 
@@ -154,12 +153,17 @@ class ReplicatedStateMachine(ABC, Generic[C, R]):
     def snapshot(self) -> State | Callable[[], State]:
         """The whole state, from which `restore` makes it anew on any node.
 
-        Return bytes, or their parts in order: better for a large state, as parts are never joined.
-        Or return a function that returns either: it is called in a thread, so that commands need
-        not wait while it encodes, and it must not see later changes. For a state that is not to be
-        held in memory return the Path of a file that was written for this, or have the function
-        write it and return that: the node reads it in pieces, and the machine may use the path
-        again for the next state. Without an override the log keeps every entry.
+        Called on the event loop between two commands. Return bytes, their parts in order, or the
+        Path of a file that was written for this, which the node reads in pieces; the machine may
+        use the path again for the next state. An iterator that is returned is read to its end at
+        once, while commands wait, and its parts are held.
+
+        Or return a function that returns any of these. It is called in a thread while commands go
+        on, so it may touch only what `snapshot` copied for it, never the machine's own attributes
+        that commands change: the node cannot see that it does, and a state that holds half of a
+        command would be restored. Of an iterator that it returns, as a generator function does,
+        each part is written before the next is asked for, so only one is in memory; its `close` is
+        called in any case. Without an override the log keeps every entry.
         """
         raise NotImplementedError
 
@@ -234,20 +238,44 @@ def captured(state: State | Callable[[], State]) -> State | Callable[[], State]:
     """
     if callable(state) or isinstance(state, _READY):
         return state
-    return tuple(state)
+    with closed_behind(state):
+        return tuple(state)
 
 
-def parts_of(state: State | Callable[[], State]) -> Sequence[Buffer]:
-    """The result of `snapshot` in parts; if it is a function, calls it, which may take long."""
+@contextlib.contextmanager
+def in_parts(
+    state: State | Callable[[], State],
+) -> Iterator[Sequence[Buffer] | Iterator[Buffer]]:
+    """The result of `snapshot` in parts; if it is a function, calls it, which may take long.
+
+    Parts that are made one by one come as an iterator, which is closed behind the block.
+    """
     found = state() if callable(state) else state
     if isinstance(found, Path):
-        return FileParts(found)
-    return [found] if isinstance(found, _BYTES) else list(found)
+        yield FileParts(found)
+    elif isinstance(found, bytes | bytearray | memoryview):
+        yield [found]
+    elif isinstance(found, Sequence):
+        yield cast("Sequence[Buffer]", found)
+    else:
+        with closed_behind(found):
+            yield iter(found)
+
+
+@contextlib.contextmanager
+def closed_behind(found: object) -> Iterator[None]:
+    """Call its `close` behind the block, if it has one: a generator's `finally` runs then."""
+    try:
+        yield
+    finally:
+        if callable(close := getattr(found, "close", None)):
+            close()
 
 
 def bytes_of(state: State | Callable[[], State]) -> bytes:
     """The result of `snapshot` as bytes; joins a large one, which takes time."""
-    return b"".join(parts_of(state))
+    with in_parts(state) as parts:
+        return b"".join(parts)
 
 
 def has_checksum(machine: ReplicatedStateMachine[Any, Any]) -> bool:

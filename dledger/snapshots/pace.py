@@ -5,14 +5,16 @@
 
 A piece's time is its bytes by the rate; what its write and sync took counts as a part of it.
 Nothing is made up for: behind a slow piece the next one has its whole time. So a state takes its
-bytes by the rate, and what the disk takes longer for single pieces.
+bytes by the rate, and what the disk takes longer for single pieces. A file that is written so rests
+behind its syncs, too, as every large one does, by how long they took (`commitlog`'s paced_sync.py):
+the longer of the two rests is what there is.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from commitlog.files.system import Buffer
 from dledger.snapshots.state_file import PIECE, Lazy
@@ -51,8 +53,17 @@ class Pace:
 AT_ONCE = Pace(0)
 
 
+def pieces(parts: Iterable[Buffer], pace: Pace) -> Iterator[Buffer]:
+    """The parts in pieces of at most a MiB, with rests in between."""
+    for part in parts:
+        for begin in range(0, len(part), PIECE):
+            piece = part if len(part) <= PIECE else memoryview(part)[begin : begin + PIECE]
+            pace.before(len(piece))
+            yield piece
+
+
 class Paced(Lazy):
-    """Parts at a pace: iteration rests in between, in pieces of at most a MiB."""
+    """Parts at a pace, which may be asked for again; iteration gives pieces and rests."""
 
     def __init__(self, parts: Sequence[Buffer], pace: Pace) -> None:
         self._parts, self._pace = parts, pace
@@ -61,11 +72,7 @@ class Paced(Lazy):
         return len(self._parts)
 
     def __iter__(self) -> Iterator[Buffer]:
-        for part in self._parts:
-            for begin in range(0, len(part), PIECE):
-                piece = part if len(part) <= PIECE else memoryview(part)[begin : begin + PIECE]
-                self._pace.before(len(piece))
-                yield piece
+        return pieces(self._parts, self._pace)
 
     def part(self, at: int) -> Buffer:
         """Part number `at`, at once."""

@@ -25,12 +25,8 @@ from dledger.log.log_prefix import TrimTask
 from dledger.log.log_start import LogStart
 from dledger.log.port import SyncTask
 from dledger.membership.members import encode_configuration
-from dledger.snapshots.snapshot_files import (
-    Part,
-    Snapshot,
-    SnapshotFolder,
-    is_possible,
-)
+from dledger.snapshots.snapshot import Part, Snapshot, is_possible
+from dledger.snapshots.snapshot_files import SnapshotFolder
 
 #: Kinds of disk work that end here.
 PREFIX_WORK = frozenset({"trim", "snapshot"})
@@ -92,6 +88,7 @@ class Prefix:
         self._sent: set[tuple[NodeId, int]] = set()
         self._taken: LogStart | None = None
         self._going = 0  # states below this position are just being deleted
+        folder.drop_half_made()
         if log.start is not None:  # the process may have died between its files and their states
             folder.drop_before(log.start.position)
 

@@ -24,52 +24,34 @@ become one file, and go.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from commitlog.errors import StoreDamaged
-from commitlog.files.content import Content, content_parts
+from commitlog.files.content import Known, Streamed, content_parts
 from commitlog.files.system import Buffer, File, FileSystem
-from commitlog.records.checksum import crc32
+from commitlog.records.checksum import crc32, crc32_joined
 from dledger.log.log_start import LogStart
-from dledger.snapshots.pace import AT_ONCE, Pace, Paced
-from dledger.snapshots.state_file import Joined, Lazy, StateFile
+from dledger.snapshots.pace import AT_ONCE, Pace, Paced, pieces
+from dledger.snapshots.snapshot import Part, Snapshot, snapshot_of
+from dledger.snapshots.state_file import Joined, Named, StateFile, Summed
 from dledger.snapshots.state_versions import FOLDER as FOLDER
 from dledger.snapshots.state_versions import MAGIC as _MAGIC
 from dledger.snapshots.state_versions import RECENT as _RECENT
 from dledger.snapshots.state_versions import VERSION as _VERSION
-
-#: Of one state. A broker's takes a few MB, an embedded machine's may be large; bounds a hostile
-#: peer.
-STATE_BYTES_MAX = 4 << 30
 
 _HEAD = struct.Struct(">4sIqqIIqq")
 _CRC = struct.Struct(">I")
 _DATA_AT = _HEAD.size + _CRC.size
 _PIECE = 1 << 20  # bytes that are read at once to prove a state
 _DIGITS = 20  # of an address in a name
+_HALF = ".tmp"  # behind a name in the staging folder, as `write_atomic` makes it
+#: A state, whole or as parts; an iterator gives them once.
+Saved = Known | Iterator[Buffer]
 assert _DATA_AT == 52
-
-
-class Snapshot(NamedTuple):
-    """Which state: that of the log up to entry `index`, `size` bytes with this checksum."""
-
-    term: int
-    index: int  # type: ignore[assignment]  # hides tuple.index, as in EntryId
-    chain_crc: int
-    crc: int
-    size: int
-
-
-class Part(NamedTuple):
-    """Bytes of a snapshot from `offset` on."""
-
-    snapshot: Snapshot
-    offset: int
-    data: bytes
 
 
 class _Receiving(NamedTuple):
@@ -82,14 +64,6 @@ class _Receiving(NamedTuple):
     crc: int
 
 
-def snapshot_of(start: LogStart, parts: Sequence[Buffer]) -> Snapshot:
-    """Anchor of `start`, with size and crc32 of the state that entries up to it led to."""
-    crc = 0
-    for part in parts:
-        crc = crc32(part, crc)
-    return Snapshot(start.term, start.index, start.chain_crc, crc, sum(map(len, parts)))
-
-
 class SnapshotFolder:
     """The files. Every call may run in any thread; calls about one position follow each other."""
 
@@ -100,11 +74,12 @@ class SnapshotFolder:
         #: Positions of states that were read and found right in this process.
         self._proven: dict[int, Snapshot] = {}
 
-    def save(self, start: LogStart, state: Content, pace: Pace = AT_ONCE) -> None:
-        """Durable when this returns. `state`: whole, or parts in order. Raises OSError."""
-        parts = content_parts(state)
+    def save(self, start: LogStart, state: Saved, pace: Pace = AT_ONCE) -> None:
+        """Durable when this returns. `state`: whole, or parts in order; an iterator's are asked
+        for as they are written. Raises OSError, and an iterator's own errors.
+        """
         self._proven.pop(start.position, None)
-        self._write(_name(start.position), snapshot_of(start, parts), 0, parts, pace)
+        self._save(_name(start.position), start, state, pace)
 
     def positions(self) -> list[int]:
         """Beginnings of log files with a state here, ascending addresses."""
@@ -141,10 +116,9 @@ class SnapshotFolder:
         opened = partial(self._files.open, path, writable=False)
         return StateFile(opened, _DATA_AT, snapshot.size, snapshot.crc)
 
-    def save_recent(self, start: LogStart, state: Content, pace: Pace = AT_ONCE) -> None:
+    def save_recent(self, start: LogStart, state: Saved, pace: Pace = AT_ONCE) -> None:
         """As `save`, of a place where no file begins; takes the place of the one before."""
-        parts = content_parts(state)
-        self._write(_RECENT, snapshot_of(start, parts), 0, parts, pace)
+        self._save(_RECENT, start, state, pace)
 
     def recent(self) -> Snapshot | None:
         """Which state `save_recent` wrote, by its head alone; None: none, or half of it."""
@@ -257,7 +231,7 @@ class SnapshotFolder:
 
     def _join(self, position: int, wanted: Snapshot, names: Sequence[str]) -> bool:
         """All parts become one file, unless one was lost or harmed since it came."""
-        parts = _Received(self, wanted, names)
+        parts = Named(names, partial(self._data_of, wanted))
         size, crc = 0, 0
         for data in parts:
             size, crc = size + len(data), crc32(data, crc)
@@ -298,6 +272,28 @@ class SnapshotFolder:
         """Names of our own files; other files in the folder are left alone."""
         return [name for name in self._files.list(self._folder) if name[:_DIGITS].isdigit()]
 
+    def drop_half_made(self) -> None:
+        """Remove files of states that a process was killed over. Raises OSError."""
+        for name in self._files.list(self._staging):
+            if name.endswith(_HALF) and (name[:_DIGITS].isdigit() or name == _RECENT + _HALF):
+                self._files.remove(self._staging / name)
+
+    def _save(self, name: str, start: LogStart, state: Saved, pace: Pace) -> None:
+        if not isinstance(state, Iterator):
+            parts = content_parts(state)
+            self._write(name, snapshot_of(start, parts), 0, parts, pace)
+            return
+        came = Summed(pieces(state, pace))
+
+        def head() -> bytes:
+            of = Snapshot(start.term, start.index, start.chain_crc, came.crc, came.size)
+            begin = _HEAD.pack(_MAGIC, _VERSION, *of, 0)
+            return begin + _CRC.pack(crc32_joined(crc32(begin), came.crc, came.size))
+
+        self._files.make_dirs(self._folder)
+        content = Streamed(_DATA_AT, came, head)
+        self._files.write_atomic(self._folder / name, content, staging=self._staging)
+
     def _write(
         self, name: str, of: Snapshot, offset: int, parts: Sequence[Buffer], pace: Pace = AT_ONCE
     ) -> None:
@@ -308,6 +304,11 @@ class SnapshotFolder:
             crc = crc32(part, crc)
         content = Joined([head + _CRC.pack(crc)], Paced(parts, pace))
         self._files.write_atomic(self._folder / name, content, staging=self._staging)
+
+    def _data_of(self, wanted: Snapshot, name: str) -> bytes:
+        """Bytes of one part of a state; empty if it was lost or harmed since it came."""
+        part = self.read_part(name)
+        return part.data if part is not None and part.snapshot == wanted else b""
 
     def read_part(self, name: str) -> Part | None:
         """Read one part; None if it is missing or damaged."""
@@ -326,21 +327,6 @@ class SnapshotFolder:
         if crc32(state, crc32(head[: _HEAD.size])) != head_crc:
             return None
         return Part(Snapshot(term, index, chain_crc, crc, size), offset, state)
-
-
-class _Received(Lazy):
-    """The parts of a state that a leader sent, read one at a time: it may be larger than memory."""
-
-    def __init__(self, folder: SnapshotFolder, wanted: Snapshot, names: Sequence[str]) -> None:
-        self._folder, self._wanted, self._names = folder, wanted, names
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def part(self, at: int) -> bytes:
-        """Part number `at`; empty if it was lost or harmed since it came."""
-        part = self._folder.read_part(self._names[at])
-        return part.data if part is not None and part.snapshot == self._wanted else b""
 
 
 def _whole(head: bytes, file_size: int) -> Snapshot | None:
@@ -378,8 +364,3 @@ def _damaged(path: Path) -> StoreDamaged:
         path=str(path),
         position=0,
     )
-
-
-def is_possible(snapshot: Snapshot, data: Buffer, offset: int) -> bool:
-    """Could a peer mean this? Asked before anything is kept."""
-    return 0 <= snapshot.size <= STATE_BYTES_MAX and 0 <= offset <= snapshot.size - len(data)

@@ -3,12 +3,14 @@
 StateFile   a state in the folder, proven; `open` gives a binary file of its bytes
 FileParts   a file of the machine's as the parts of a state
 Joined      parts behind each other, read when they are asked for
+Named       parts by name, read when they are asked for
+Summed      parts that come once, with their size and checksum when they are at their end
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, cast, overload
 
@@ -135,3 +137,31 @@ class Joined(Lazy):
                 return sequence[at]
             at -= len(sequence)
         raise IndexError(at)
+
+
+class Named(Lazy):
+    """Parts by name, one held at a time: together they may be larger than memory."""
+
+    def __init__(self, names: Sequence[str], read: Callable[[str], bytes]) -> None:
+        self._names, self._read = names, read
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def part(self, at: int) -> bytes:
+        """Part number `at`."""
+        return self._read(self._names[at])
+
+
+class Summed:
+    """Parts that come once; `size` and `crc` are those of all that came."""
+
+    def __init__(self, parts: Iterable[Buffer]) -> None:
+        self._parts = parts
+        self.size = self.crc = 0
+
+    def __iter__(self) -> Iterator[Buffer]:
+        for part in self._parts:
+            self.size += len(part)
+            self.crc = crc32(part, self.crc)
+            yield part

@@ -28,3 +28,12 @@ def test_without_a_wheel_zlib_serves(monkeypatch: pytest.MonkeyPatch) -> None:
     finally:
         monkeypatch.undo()
         importlib.reload(checksum)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_sum_of_two_runs_is_that_of_both(seed: int) -> None:
+    draw = random.Random(seed)
+    for size in (0, 1, 7, 8, 1000, draw.randrange(100_000)):
+        first, second = draw.randbytes(draw.randrange(100)), draw.randbytes(size)
+        joined = checksum.crc32_joined(zlib.crc32(first), zlib.crc32(second), size)
+        assert joined == zlib.crc32(first + second)

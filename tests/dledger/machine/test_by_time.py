@@ -13,7 +13,8 @@ from commitlog.files.system import OS_FILES
 from dledger import Entry, MachineSettings, OutcomeUnknown, ReplicatedNode, StateMachineFailed
 from dledger.core.types import Index, Term
 from dledger.log.log_start import LogStart
-from dledger.snapshots.snapshot_files import SnapshotFolder, snapshot_of
+from dledger.snapshots.snapshot import snapshot_of
+from dledger.snapshots.snapshot_files import SnapshotFolder
 from tests.dledger.log.crash_files import CrashDisk, PowerCut
 from tests.waiting import eventually, within
 

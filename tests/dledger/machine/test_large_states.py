@@ -16,7 +16,8 @@ from dledger import Entry, ReplicatedStateMachine
 from dledger.core.types import Index, Term
 from dledger.log.log_start import LogStart
 from dledger.snapshots import state_file
-from dledger.snapshots.snapshot_files import Part, SnapshotFolder, snapshot_of
+from dledger.snapshots.snapshot import Part, snapshot_of
+from dledger.snapshots.snapshot_files import SnapshotFolder
 from dledger.snapshots.state_file import FileParts, Joined, buffered
 from tests.waiting import eventually
 

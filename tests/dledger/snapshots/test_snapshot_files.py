@@ -18,7 +18,8 @@ from dledger.core.effects import SendSnapshot
 from dledger.core.types import EntryId, Index, NodeId, Term
 from dledger.log.log_start import LogStart
 from dledger.snapshots.prefix import Prefix
-from dledger.snapshots.snapshot_files import Part, SnapshotFolder, snapshot_of
+from dledger.snapshots.snapshot import Part, snapshot_of
+from dledger.snapshots.snapshot_files import SnapshotFolder
 
 START = LogStart(Term(3), Index(41), 7, 4096, 4096, "")
 PARTS = [bytes([number]) * 1000 for number in range(64)]
