@@ -141,6 +141,9 @@ class SimulatedRun:
             lambda node, peer: self.nodes[node].peer_lost(peer),
         )
         self.book, self._codec = LogBook(), subject.make()
+        for node in self.nodes:
+            node.make, node.network = subject.make, self._network
+            node.book, node.group_nodes = self.book, self.nodes
         self.calls: list[Call] = []
         self.reads: list[Read] = []
         self._forwarded: set[tuple[Pipe, bytes]] = set()
@@ -152,8 +155,6 @@ class SimulatedRun:
         """Faults, then none, then the judgement. Raises MachineViolation."""
         is_former = self._random.random() < FORMER_RUNS
         for node in self.nodes:
-            node.make, node.network = self._subject.make, self._network
-            node.book, node.group_nodes = self.book, self.nodes
             if is_former and self._random.random() < FORMER_NODES:
                 node.upgraded_at = self._random.random() * 1.2 * self._pace.seconds
                 self.scheduler.at(node.upgraded_at, MachineNode.upgrade, node)

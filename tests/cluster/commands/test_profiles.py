@@ -129,7 +129,6 @@ def test_wrong_uses_say_what_to_try(home: Path, words: str, code: int, said: str
     [
         "",
         "[]",
-        '{"version": 2}',
         '{"version": 1, "in_use": "x", "profiles": {}}',
         '{"version": 1, "in_use": "", "profiles": {"x": {"address": 1}}}',
         '{"version": 1, "in_use": "", "profiles": {"x": {"address": "h:1", "tls_any_host": "no"}}}',
@@ -140,4 +139,13 @@ def test_file_of_something_else_is_said_and_left_alone(home: Path, text: str) ->
     with pytest.raises(CommandError, match="correct it, or delete it"):
         load_profiles()
     assert "correct it, or delete it" in dledger(home, "profile create x -a h:1")[1]
+    assert profiles_file().read_text() == text
+
+
+def test_a_file_of_a_later_release_is_said_and_left_alone(home: Path) -> None:
+    profiles_file().write_text(text := '{"version": 2}')
+    wanted = "is of version 2, and this release knows 1; use the release that wrote it"
+    with pytest.raises(CommandError, match=wanted):
+        load_profiles()
+    assert wanted in dledger(home, "profile create x -a h:1")[1]
     assert profiles_file().read_text() == text
