@@ -162,7 +162,7 @@ async def test_a_node_that_is_closed_in_the_middle_waits_for_the_end(
     node = group.nodes["n0"]
     last = await fill_until(node, begun.is_set, "a state that is being written")
     stopping = asyncio.ensure_future(group.stop("n0"))
-    done, _ = await asyncio.wait({stopping}, timeout=0.2)
+    done, _ = await asyncio.wait({stopping}, timeout=limit(0.2))
     assert not done
     go_on.set()
     await within(stopping, "the end of the node")
