@@ -5,7 +5,7 @@
     load    four processes that compute and one that writes and syncs 64 MiB again and again,
             from the begin of the first run to the end of the last; none with --quiet
     rows    a line a run: commit, date, load or quiet, minutes, counts, names of flaky tests; in
-            $DLEDGER_EVIDENCE/repeated-runs.jsonl, else below ~/.local/state/dledger/evidence
+            repeated-runs.jsonl of the folder for evidence (chaos/tools/evidence.py)
 
 A run that is ended from outside leaves no row, so COUNT runs may be spread over several calls. The
 table of all rows, newest last, is printed at the end. Exit code 0: no test failed in the runs of
@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 import re
 import subprocess
 import sys
@@ -26,6 +25,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from chaos.tools.evidence import evidence_file
 
 ROOT = Path(__file__).resolve().parent.parent
 FILE = "repeated-runs.jsonl"
@@ -106,14 +107,6 @@ def is_good(rows: list[Row]) -> bool:
     return not any(row.failed for row in rows) and sum(len(row.flaky) for row in rows) <= FLAKY_MAX
 
 
-def evidence_file(environment: dict[str, str]) -> Path:
-    """Where rows are kept; its folder is made."""
-    given = environment.get("DLEDGER_EVIDENCE")
-    folder = Path(given) if given else Path.home() / ".local/state/dledger/evidence"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / FILE
-
-
 def run(load_name: str, log: Path) -> Row:
     """One whole run of this checkout; what it prints goes to `log` and is shown."""
     commit = subprocess.run(
@@ -143,7 +136,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("count", type=int, help="how many runs, one after the other")
     parser.add_argument("--quiet", action="store_true", help="without a load")
     given = parser.parse_args(arguments)
-    file = evidence_file(dict(os.environ))
+    file = evidence_file(FILE)
+    file.parent.mkdir(parents=True, exist_ok=True)
     rows = []
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="repeated-")))

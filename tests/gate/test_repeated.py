@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from scripts import repeated
-from scripts.repeated import Row, evidence_file, is_good, load, row_of, table
+from scripts.repeated import Row, is_good, load, row_of, table
 
 SAID = """\
 == machine: limits of waits times 2.8
@@ -57,10 +58,14 @@ def test_the_table_has_a_line_for_each_run() -> None:
     assert "| 13691, 0, 2 | a/test_b.py::test_c[1] |" in lines[-1]
 
 
-def test_rows_are_kept_where_other_evidence_is(tmp_path: Path) -> None:
-    file = evidence_file({"DLEDGER_EVIDENCE": str(tmp_path / "kept")})
-    assert file == tmp_path / "kept" / repeated.FILE
-    assert file.parent.is_dir()
+def test_rows_are_kept_where_other_evidence_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DLEDGER_EVIDENCE", str(tmp_path / "kept"))
+    monkeypatch.setattr(repeated, "run", lambda *_: row_of(SAID, "c0ffee", "nothing", 630.0))
+    assert repeated.main(["1", "--quiet"]) == 0
+    file = tmp_path / "kept" / repeated.FILE
+    assert [json.loads(line)["passed"] for line in file.read_text().splitlines()] == [13691]
 
 
 def test_the_load_ends_with_its_block_also_when_that_raises(
