@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from cluster.broker.consume.ports import ConsumePorts
+from cluster.broker.kernel.net.decisions import answers
 from cluster.broker.kernel.net.requests import Call
 from cluster.core.locks import Locked
 
@@ -28,12 +29,4 @@ class LockDecision(NamedTuple):
 
         Raises QueueFull, and InvalidRequest for too many at once.
         """
-        answer = self.answer
-
-        def settled(error: Exception | None) -> None:
-            if error is not None or answer is None:
-                call.done(error)
-            else:
-                call.guarded(lambda: answer(call))
-
-        ports.locks.change(self.group, self.locked, settled)
+        ports.locks.change(self.group, self.locked, answers(call, self.answer))

@@ -36,6 +36,33 @@ class Step(Protocol[P_contra]):
         ...
 
 
+Done = Callable[[Exception | None], None]
+
+
+def answers(call: Call, answer: Callable[[Call], None] | None) -> Done:
+    """Told how records ended: answers with the error, or by `answer`; None: success, no fields."""
+
+    def ended(error: Exception | None) -> None:
+        if error is not None or answer is None:
+            call.done(error)
+        else:
+            call.guarded(lambda: answer(call))
+
+    return ended
+
+
+def goes_on(ports: P, call: Call, then: Callable[[], Step[P]]) -> Done:
+    """Told how a wait ended: answers with the error, or decides and carries the decision out."""
+
+    def ended(error: Exception | None) -> None:
+        if error is not None:
+            call.refuse(error)
+        else:
+            call.guarded(lambda: then().carry_out(ports, call))
+
+    return ended
+
+
 class HasWriter(Protocol):
     """Ports of a feature with such handlers."""
 
@@ -63,15 +90,8 @@ class Decision(NamedTuple):
             else:
                 answer(call)
             return
-
-        def applied(error: Exception | None) -> None:
-            if error is not None or answer is None:
-                call.done(error)
-            else:
-                call.guarded(lambda: answer(call))
-
         *before, last = changes
-        ports.writer.write(last, applied, *before)
+        ports.writer.write(last, answers(call, answer), *before)
 
 
 class Answer(NamedTuple):
@@ -126,15 +146,7 @@ class WhenShown(NamedTuple, Generic[D]):
 
     def carry_out(self, ports: D, call: Call) -> None:
         """Wait, then carry out the decision."""
-        then = self.then
-
-        def shown(error: Exception | None) -> None:
-            if error is not None:
-                call.refuse(error)
-            else:
-                call.guarded(lambda: then().carry_out(ports, call))
-
-        ports.derived.when_shown(self.last, shown)
+        ports.derived.when_shown(self.last, goes_on(ports, call, self.then))
 
 
 class HasGroups(HasWriter, Protocol):

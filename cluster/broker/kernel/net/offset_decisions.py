@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from cluster.broker.kernel.net.decisions import Step
+from cluster.broker.kernel.net.decisions import Step, goes_on
 from cluster.broker.kernel.net.requests import Call
 from cluster.broker.kernel.write.offset_keeper import OffsetKeeper
 from dledger.errors import OutcomeUnknown
@@ -56,15 +56,14 @@ class WhenCommitted(NamedTuple, Generic[P]):
     def carry_out(self, ports: P, call: Call) -> None:
         """Log the outstanding ones, then carry out the decision. Raises QueueFull."""
         _, then, is_read = self
+        ended = goes_on(ports, call, then)
 
         def flushed(error: Exception | None) -> None:
             if is_read and isinstance(error, OutcomeUnknown):
                 # Of the commits, whose own clients are told; this is a read, which changed nothing.
                 call.router.ask_again(call.client, call.frame)
-            elif error is not None:
-                call.refuse(error)
             else:
-                call.guarded(lambda: then().carry_out(ports, call))
+                ended(error)
 
         if not ports.offsets.flushed(self.group, flushed):
             then().carry_out(ports, call)
