@@ -28,6 +28,20 @@ REPLICATION = (
         seeds=5,
     ),
     Mutant(
+        "follower-that-began-anew-not-probed",
+        ("L3", "R4"),
+        _core(
+            "leading",
+            "    if reply.matched < progress.flushed and progress.mode is _REPLICATE:\n"
+            "        progress.become_probe()\n",
+            "",
+        ),
+        tests=(
+            _TESTS + "test_replication.py"
+            "::test_a_follower_that_began_anew_learns_the_commit_without_new_traffic",
+        ),
+    ),
+    Mutant(
         "previous-term-not-checked",
         ("S1",),
         _core(

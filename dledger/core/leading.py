@@ -210,7 +210,12 @@ def _rejected(state: State, reply: AppendReply, progress: Progress) -> None:
 
 
 def heartbeat_replied(state: State, reply: HeartbeatReply) -> None:
-    """Proof that a follower still follows; also repeats its append state (L3)."""
+    """Proof that a follower still follows; also repeats its append state (L3).
+
+    A follower that reports less than it had on disk began anew, and counts as matched by an answer
+    of its former process. It follows no commit (R4) until a range tells it where the logs meet, so
+    it is probed, also when there is nothing to send.
+    """
     progress = state.progress.get(reply.sender)
     if progress is None:
         return
@@ -220,6 +225,8 @@ def heartbeat_replied(state: State, reply: HeartbeatReply) -> None:
         lease.promised(state, progress, reply)
     if reply.matched <= state.log.last.index and reply.matched >= 0:
         _acknowledged(state, reply.sender, progress, reply.matched, reply.flushed)
+    if reply.matched < progress.flushed and progress.mode is _REPLICATE:
+        progress.become_probe()
     reads.rounds_moved(state)
     replicate(state, reply.sender, progress)
     quiet.answered(state, reply)

@@ -10,8 +10,9 @@ from dledger.core import effects as fx
 from dledger.core import events as ev
 from dledger.core.log_view import LogView
 from dledger.core.messages import AppendEntries, AppendReply, Heartbeat, HeartbeatReply
+from dledger.core.progress import Mode
 from dledger.core.replication import SafetyViolation
-from dledger.core.types import NO_ENTRY, EntryId, Index, NodeId, Reason, Role, Term, TermRun
+from dledger.core.types import NO_ENTRY, NO_INDEX, EntryId, Index, NodeId, Reason, Role, Term, TermRun
 
 from .net import Net, runs_between
 
@@ -272,6 +273,29 @@ def test_a_follower_that_lost_its_unsynced_tail_is_served_again() -> None:
     net.run(1.5)
     assert net.raft("n1").log.last.index >= 5
     net.check_logs()
+
+
+@pytest.mark.parametrize("noticed", [True, False])
+def test_a_follower_that_began_anew_learns_the_commit_without_new_traffic(noticed: bool) -> None:
+    """L3, R4: the leader counts it as matched, and nothing is outstanding: heartbeats must tell.
+
+    Either the leader has not noticed the restart, or an answer of the former process came late.
+    """
+    net = Net()
+    leader = net.elect("n0")
+    net.propose(leader, 3)
+    net.deliver()
+    last = net.raft(leader).log.last.index
+    term = net.raft(leader).term
+    net.restart(N1)
+    if noticed:
+        net.handle("n0", ev.PeerDisconnected(N1))
+        late = AppendReply(N1, term, True, NO_INDEX, last, last, NO_ENTRY)
+        net.handle("n0", ev.MessageReceived(late))
+    assert net.raft(leader).progress[N1].mode is Mode.REPLICATE
+    net.run(0.5)
+    assert net.raft("n1").commit == last
+    assert net.leader() == leader, "without an election"
 
 
 def test_proposals_are_refused_with_the_reason() -> None:
