@@ -7,6 +7,8 @@ from chaos.mutants.patch import Patch
 
 _OWNED = "tests/dledger/runtime/test_owned.py::"
 _BROKER = "tests/cluster/broker/"
+_CANCELLED = "tests/dledger/machine/test_host_turns.py::"
+_CANCELLED += "test_a_machine_that_is_cancelled_ends_its_group"
 _UNREADABLE = f"{_BROKER}test_unreadable_records.py::"
 
 MISTAKES = (
@@ -21,6 +23,18 @@ MISTAKES = (
             ),
         ),
         tests=(f"{_OWNED}test_a_mistake_in_what_the_loop_calls_is_told[in_a_while]",),
+    ),
+    Mutant(
+        "a-machine-that-raises-a-cancellation-goes-on",
+        ("D5", "R27"),
+        (
+            Patch(
+                "dledger.runtime.owned",
+                "MISTAKES = (Exception, asyncio.CancelledError)",
+                "MISTAKES = (Exception,)",
+            ),
+        ),
+        tests=(_CANCELLED,),
     ),
     Mutant(
         "a-mistake-in-a-shared-thread-is-dropped",
