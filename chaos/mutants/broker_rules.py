@@ -5,6 +5,8 @@ from __future__ import annotations
 from chaos.mutants.mutant import Mutant
 from chaos.mutants.patch import Patch
 
+_OFFSETS = "tests/cluster/core/test_offsets.py::"
+
 BROKER = (
     Mutant(
         "queue-offsets-survive-step-down",
@@ -146,8 +148,64 @@ BROKER = (
     Mutant(
         "every-offset-commit-is-an-entry",
         ("R25",),
-        (Patch("cluster.core.offsets", "now >= state.taken_at + RECORD_INTERVAL_SECONDS", "True"),),
-        tests=("tests/cluster/core/test_offsets.py::test_commits_of_one_second_become_one_record",),
+        (Patch("cluster.core.offsets", "state.taken_at + RECORD_INTERVAL_SECONDS", "_AT_ONCE"),),
+        tests=(_OFFSETS + "test_commits_of_one_second_become_one_record",),
+    ),
+    Mutant(
+        "all-offset-commits-of-a-second-go-into-one-record",
+        ("R25", "R27"),
+        (Patch("cluster.core.offsets", "if len(state.wishes) > self._rows_max:", "if False:"),),
+        tests=(_OFFSETS + "test_what_one_record_has_no_space_for_goes_with_the_next_one",),
+    ),
+    Mutant(
+        "what-a-full-record-has-no-space-for-is-forgotten",
+        ("R25",),
+        (
+            Patch(
+                "cluster.core.offsets",
+                "            for key in first:\n                del state.wishes[key]\n",
+                "            state.wishes = {}\n",
+            ),
+        ),
+        tests=(_OFFSETS + "test_what_one_record_has_no_space_for_goes_with_the_next_one",),
+    ),
+    Mutant(
+        "who-waits-for-an-offset-is-told-behind-the-first-of-several-records",
+        ("R25",),
+        (
+            Patch(
+                "cluster.core.offsets",
+                "            state.in_flight = first\n",
+                "            state.in_flight = first\n"
+                "            state.in_flight_waiters, state.waiters = state.waiters, []\n",
+            ),
+        ),
+        tests=(_OFFSETS + "test_what_one_record_has_no_space_for_goes_with_the_next_one",),
+    ),
+    Mutant(
+        "a-row-of-offsets-counts-for-half-its-size",
+        ("R25", "R27"),
+        (Patch("cluster.core.offsets", "ROW_SIZE_MAX = 300", "ROW_SIZE_MAX = 150"),),
+        tests=(_OFFSETS + "test_no_row_is_larger_than_its_share_of_a_record",),
+    ),
+    Mutant(
+        "a-flush-of-offsets-keeps-its-place-of-the-next-second",
+        ("R25",),
+        (Patch("cluster.core.offsets", "due < state.queued:", "state.queued == _NEVER:"),),
+        tests=(_OFFSETS + "test_a_flush_does_not_wait_for_the_second",),
+    ),
+    Mutant(
+        "a-group-whose-record-was-refused-has-no-place",
+        ("R25",),
+        (
+            Patch(
+                "cluster.core.offsets",
+                "state.in_flight_waiters, state.urgent = {}, [], False\n"
+                "        self._enqueue(state)\n",
+                "state.in_flight_waiters, state.urgent = {}, [], False\n",
+            ),
+        ),
+        tests=(_OFFSETS + "test_a_record_refused_in_a_move_is_written_again_with_newer_wishes",),
     ),
     Mutant(
         "a-pull-served-late-takes-the-group-back",

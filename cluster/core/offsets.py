@@ -11,10 +11,14 @@ Values that neither the log nor a record in flight would change are not logged; 
 no space for goes with the next one. A reader of offsets
 asks for `flush(g)` first, waits until it is applied, and then reads the applied table; so what one
 request was told another one never contradicts.
+
+Groups whose wishes wait stand in a queue by the time at which they are due: each commit asks for
+the earliest one, and looks at no other group.
 """
 
 from __future__ import annotations
 
+import heapq
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -68,14 +72,27 @@ class OffsetTable:
         self.changes = changes
 
 
+_NEVER, _AT_ONCE = float("inf"), float("-inf")
+
+
 @dataclass(slots=True)
 class _Group:
+    """`number`: groups count up; `queued`: the time of its place among those that are due."""
+
+    name: str
+    number: int
     wishes: dict[tuple[str, int], int] = field(default_factory=dict)
     in_flight: dict[tuple[str, int], int] = field(default_factory=dict)
     waiters: list[Any] = field(default_factory=list)
     in_flight_waiters: list[Any] = field(default_factory=list)
-    taken_at: float = float("-inf")
+    taken_at: float = _AT_ONCE
     urgent: bool = False
+    queued: float = _NEVER
+
+    @property
+    def waits(self) -> bool:
+        """Has it wishes for a next record, and none on its way?"""
+        return bool(self.wishes) and not self.in_flight
 
 
 class OffsetCommits:
@@ -88,6 +105,10 @@ class OffsetCommits:
         self._applied = applied
         self._rows_max = max((record_size_max - HEAD_SIZE_MAX) // ROW_SIZE_MAX, 1)
         self._groups: dict[str, _Group] = {}
+        #: (time, number of the place, group), the earliest first. Places that hold no more, as of
+        #: a group that has an earlier one or no wishes left, go when they come first.
+        self._queue: list[tuple[float, int, _Group]] = []
+        self._numbers = itertools.count()
         self.waiters = 0
 
     def commit(self, group: str, topic: str, queue: int, offset: int, waiter: Any = None) -> bool:
@@ -96,7 +117,7 @@ class OffsetCommits:
         if state is None:
             if self._applied.get(group, topic, queue) == offset:
                 return False
-            state = self._groups[group] = _Group()
+            state = self._groups[group] = _Group(group, next(self._numbers))
         key = (topic, queue)
         settled = state.in_flight.get(key, self._applied.get(group, topic, queue))
         if settled == offset and not state.waiters:
@@ -109,6 +130,8 @@ class OffsetCommits:
         state.wishes[key] = offset
         if waiter is not None:
             self._wait(state.waiters, waiter)
+        if state.queued == _NEVER:
+            self._enqueue(state)
         return True
 
     def newest(self, group: str, topic: str, queue: int) -> int | None:
@@ -133,6 +156,7 @@ class OffsetCommits:
         if state.wishes:
             state.urgent = True
             self._wait(state.waiters, waiter)
+            self._enqueue(state)
         else:
             self._wait(state.in_flight_waiters, waiter)
         return True
@@ -143,13 +167,13 @@ class OffsetCommits:
 
     def take_due(self, now: float) -> list[OffsetsCommitted]:
         """Records to log now, at most one per group; each must be `settled` later."""
-        return [
-            self._take(name, state, now)
-            for name, state in self._groups.items()
-            if state.wishes
-            and not state.in_flight
-            and (state.urgent or now >= state.taken_at + RECORD_INTERVAL_SECONDS)
-        ]
+        due: list[_Group] = []
+        while (state := self._first()) is not None and state.queued <= now:
+            heapq.heappop(self._queue)
+            state.queued = _NEVER
+            due.append(state)
+        due.sort(key=lambda state: state.number)
+        return [self._take(state, now) for state in due]
 
     def settled(self, group: str, *, ok: bool) -> list[Any]:
         """The record in flight was applied (or was not logged); returns its waiters.
@@ -163,6 +187,7 @@ class OffsetCommits:
             waiters += state.waiters
             state.waiters, state.wishes, state.urgent = [], {}, False
         self.waiters -= len(waiters)
+        self._enqueue(state)
         if not state.wishes and len(self._groups) > GROUPS_MAX:
             del self._groups[group]
         return waiters
@@ -177,15 +202,31 @@ class OffsetCommits:
         state.wishes = state.in_flight | state.wishes
         state.waiters = state.in_flight_waiters + state.waiters
         state.in_flight, state.in_flight_waiters, state.urgent = {}, [], False
+        self._enqueue(state)
 
     def deadline(self) -> float | None:
         """When `take_due` should be called next; None while no offset waits."""
-        times = [
-            float("-inf") if state.urgent else state.taken_at + RECORD_INTERVAL_SECONDS
-            for state in self._groups.values()
-            if state.wishes and not state.in_flight
-        ]
-        return min(times, default=None)
+        state = self._first()
+        return None if state is None else state.queued
+
+    def _first(self) -> _Group | None:
+        """The group that is due first; None while none has a wish for a next record."""
+        queue = self._queue
+        while queue:
+            at, _, state = queue[0]
+            if at == state.queued:
+                if state.waits:
+                    return state
+                state.queued = _NEVER
+            heapq.heappop(queue)
+        return None
+
+    def _enqueue(self, state: _Group) -> None:
+        """Give a group that waits its place, unless it has that or an earlier one."""
+        due = _AT_ONCE if state.urgent else state.taken_at + RECORD_INTERVAL_SECONDS
+        if state.waits and due < state.queued:
+            state.queued = due
+            heapq.heappush(self._queue, (due, next(self._numbers), state))
 
     def drop(self) -> list[Any]:
         """Leadership ended: forget every wish; returns all waiters (outcome unknown)."""
@@ -195,10 +236,11 @@ class OffsetCommits:
             for waiter in (*state.in_flight_waiters, *state.waiters)
         ]
         self._groups.clear()
+        self._queue.clear()
         self.waiters = 0
         return waiters
 
-    def _take(self, name: str, state: _Group, now: float) -> OffsetsCommitted:
+    def _take(self, state: _Group, now: float) -> OffsetsCommitted:
         state.taken_at = now
         if len(state.wishes) > self._rows_max:
             # All who wait are told behind the last record, and a flush stays one until then.
@@ -213,7 +255,7 @@ class OffsetCommits:
         offsets: dict[str, dict[int, int]] = {}
         for (topic, queue), offset in state.in_flight.items():
             offsets.setdefault(topic, {})[queue] = offset
-        return OffsetsCommitted(name, offsets)
+        return OffsetsCommitted(state.name, offsets)
 
     def _wait(self, waiters: list[Any], waiter: Any) -> None:
         if waiter is not None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cluster.core import offsets
 from cluster.core.internal_topics import OffsetsCommitted, checked_record
-from cluster.core.offsets import HEAD_SIZE_MAX, ROW_SIZE_MAX, OffsetCommits, OffsetTable
+from cluster.core.offsets import HEAD_SIZE_MAX, ROW_SIZE_MAX, OffsetCommits, OffsetTable, _Group
 from cluster.core.topics import GROUP_LENGTH_MAX, QUEUES_MAX, RETRY_PREFIX
 
 
@@ -45,10 +49,75 @@ def test_what_one_record_has_no_space_for_goes_with_the_next_one() -> None:
 
 def test_no_row_is_larger_than_its_share_of_a_record() -> None:
     group, topic = "g" * GROUP_LENGTH_MAX, RETRY_PREFIX + "g" * GROUP_LENGTH_MAX
-    for count in (1, 2):
-        rows = {topic[:-1] + str(at): {QUEUES_MAX: (1 << 63) - 1} for at in range(count)}
+    for count in (1, 2, 100):
+        rows = {f"{topic[:-2]}{at:02}": {QUEUES_MAX: (1 << 63) - 1} for at in range(count)}
         record = checked_record(OffsetsCommitted(group, rows))
         assert len(record.body) <= HEAD_SIZE_MAX + count * ROW_SIZE_MAX
+
+
+class Watched(_Group):
+    """Counts how often anything of any group is looked at."""
+
+    looks = 0
+
+    def __getattribute__(self, name: str) -> Any:
+        Watched.looks += 1
+        return super().__getattribute__(name)
+
+
+def looks_of_commits(groups: int) -> int:
+    """How often groups are looked at by 20 commits and records of one, while others wait."""
+    commits = OffsetCommits(OffsetTable())
+    for number in range(groups):
+        commits.commit(f"g{number}", "T", 0, 1)
+    for change in commits.take_due(1.0):
+        commits.settled(change.group, ok=True)
+        commits.commit(change.group, "T", 0, 2)
+    Watched.looks = 0
+    for number in range(20):
+        commits.commit("g0", "T", 0, 3 + number)
+        assert commits.deadline() == 2.0
+        commits.flush("g0")
+        assert commits.deadline() == float("-inf")
+        assert [change.group for change in commits.take_due(1.5)] == ["g0"]
+        commits.settled("g0", ok=True)
+        assert commits.deadline() == (2.0 if groups > 1 else None)
+        commits.commit("g0", "T", 0, 2)
+    return Watched.looks
+
+
+def test_a_commit_looks_at_its_own_group_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And at the one that is due first."""
+    monkeypatch.setattr(offsets, "_Group", Watched)
+    few, many = looks_of_commits(3), looks_of_commits(3000)
+    assert 0 < many <= few
+
+
+def test_places_of_groups_in_the_queue_do_not_pile_up() -> None:
+    """A wish that comes and goes, within a second, has one place; a flush has one more."""
+    table = OffsetTable()
+    commits = OffsetCommits(table)
+    commits.commit("g", "T", 0, 1)
+    for change in commits.take_due(1.0):
+        table.replay(change)
+    commits.settled("g", ok=True)
+    for _ in range(100):
+        commits.commit("g", "T", 0, 2)
+        commits.commit("g", "T", 0, 1)
+        commits.commit("g", "T", 0, 2)
+        commits.flush("g")
+    assert len(commits._queue) == 2
+    assert [change.group for change in commits.take_due(1.0)] == ["g"]
+    assert commits.deadline() is None
+    assert commits._queue == []
+
+
+def test_records_of_several_groups_come_in_the_order_of_their_first_commits() -> None:
+    commits = OffsetCommits(OffsetTable())
+    for group in "cab":
+        commits.commit(group, "T", 0, 1)
+    commits.flush("b")
+    assert [change.group for change in commits.take_due(1.0)] == ["c", "a", "b"]
 
 
 def test_groups_do_not_wait_for_each_other() -> None:
