@@ -20,7 +20,7 @@ from dledger import (
     ReplicatedStateMachine,
     SlowApply,
 )
-from dledger.machine import applying, entries, proposer
+from dledger.machine import entries, proposer
 from dledger.runtime import turns
 from dledger.runtime.metrics import metrics_of
 from tests.waiting import eventually, limit, within
@@ -95,27 +95,31 @@ async def test_commands_that_outrun_the_machine_are_refused_and_none_is_lost(
     assert await within(node.propose(0), "a result") > results[-1]
 
 
+class Turns:
+    """The turns of applying, held until `release`: what is committed waits, whatever the speed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._monkeypatch = monkeypatch
+
+    def hold(self) -> None:
+        self._monkeypatch.setattr(turns.Turns, "_left", lambda _: 0.0)
+
+    def release(self) -> None:
+        self._monkeypatch.setattr(turns.Turns, "_left", lambda _: 1e-9)  # one entry each
+
+
 async def behind(
-    group: MachineGroup[int, int], monkeypatch: pytest.MonkeyPatch, settings: MachineSettings
+    group: MachineGroup[int, int], held: Turns, settings: MachineSettings
 ) -> list[asyncio.Future[int]]:
-    """One entry is applied in a turn of the loop, and most of 2,000 commands are committed."""
-    monkeypatch.setattr(applying, "TURN_SECONDS", 1e-9)
-    monkeypatch.setattr(turns, "TURN_SECONDS", 1e-9)
-    monkeypatch.setattr(turns, "PART_SECONDS_MIN", 1e-9)
-    monkeypatch.setattr(applying, "PIECE_FIRST", 1)
-    monkeypatch.setattr(entries, "COMMANDS_MAX", 1)
+    """Of 1,000 commands all that a node takes are committed, and none is applied."""
     await group.stop("n0")
     group.settings = settings
     await group.start("n0")
     node = await group.leader()
     await within(node.propose(0), "a session")
-    taken = [node.propose(0) for _ in range(2000)]
-
-    async def backlog() -> None:
-        while node._applying.waiting < 1000:  # noqa: ASYNC110  # seen in each turn of the loop
-            await asyncio.sleep(0)
-
-    await within(backlog(), "a backlog")
+    held.hold()
+    taken = [node.propose(0) for _ in range(1000)]
+    await eventually(lambda: node._applying.refusal() is not None, "a backlog")
     return taken
 
 
@@ -123,16 +127,19 @@ async def behind(
 async def test_a_leader_whose_machine_is_behind_takes_no_more(
     group: MachineGroup[int, int], monkeypatch: pytest.MonkeyPatch, limits: dict[str, int]
 ) -> None:
-    taken = await behind(group, monkeypatch, replace(group.settings, **limits))  # type: ignore[arg-type]
+    monkeypatch.setattr(entries, "COMMANDS_MAX", 1)
+    held = Turns(monkeypatch)
+    taken = await behind(group, held, replace(group.settings, **limits))  # type: ignore[arg-type]
     node = group.nodes["n0"]
     numbers = {one.name: one.value for one in metrics_of(node.log)}
-    assert numbers["dledger_embedded_apply_waiting"] == node._applying.waiting > 100
+    assert numbers["dledger_embedded_apply_waiting"] == node._applying.waiting > 50
     end = node.log.store.last.index
     with pytest.raises(MachineBehind, match=r"committed entries of .* to apply") as refused:
         await node.propose(0, timeout=limit(0.001))
     assert (refused.value.retriable, refused.value.outcome) == (True, Outcome.NOT_DONE)
     assert node.log.store.last.index == end, "it was not appended"
     waited = node.propose(0)  # its time is longer than the backlog
+    held.release()
     assert await within(waited, "a result") > await within(taken[-1], "a result")
     await eventually(lambda: node._applying.waiting == 0, "no backlog")
 
