@@ -29,6 +29,20 @@ def _watch(old: str, new: str) -> tuple[Patch, ...]:
 
 DISKS = (
     Mutant(
+        "truncation-gives-files-back",
+        ("L5",),
+        (
+            Patch(
+                "dledger.log.file_log",
+                "        for file in files.data.zero(end, min(old.end, files.data.end)):\n",
+                "        files.data.drop_after(end)\n"
+                "        files.files_left()\n"
+                "        for file in files.data.zero(end, min(old.end, files.data.end)):\n",
+            ),
+        ),
+        tests=(_SPACE + "a_range_that_replaces_entries_finds_the_space_that_these_had",),
+    ),
+    Mutant(
         "what-frees-space-is-refused-on-a-full-disk",
         ("L5",),
         (Patch("dledger.core.leading", " and not frees_space:\n", ":\n"),),

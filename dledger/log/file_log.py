@@ -339,7 +339,11 @@ class FileLog:
         self.files.close_unlinked()
 
     def _truncate(self, index: Index) -> None:
-        """R11: intent, mark, unlink, zero, sync, clear; only then is anything forgotten."""
+        """R11: intent, mark, zero, sync, clear; only then is anything forgotten.
+
+        Files behind the new end stay: what follows was promised space in them, and a full disk may
+        have none for new ones (L5).
+        """
         at, files, reader = self.pointers, self.files, self.reader
         if files.work is not None:
             files.work.cut_after(index)
@@ -352,8 +356,6 @@ class FileLog:
         )
         self.flush.cancel_mark()
         self.flush.lower_mark(kept)
-        files.data.drop_after(end)
-        files.files_left()
         for file in files.data.zero(end, min(old.end, files.data.end)):
             file.datasync()
         files.slots.cut_after(index, old.id.index)

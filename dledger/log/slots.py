@@ -114,10 +114,9 @@ class SlotFiles:
         return slot
 
     def cut_after(self, last: int, old_last: int) -> None:
-        """Zero the slots above `last`, which reach up to `old_last`, and unlink their files."""
+        """Zero the slots above `last`, which reach up to `old_last`; their files stay."""
         self.settle()
         address = (last + 1) * SLOT_SIZE
-        self.row.drop_after(address)
         self._touch(self.row.zero(address, (old_last + 1) * SLOT_SIZE))
 
     def cut_rest(self, last: int) -> None:

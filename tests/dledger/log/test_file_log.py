@@ -63,22 +63,21 @@ def test_a_file_that_nobody_made_ahead_is_made_by_the_append() -> None:
     assert dump(log) == dump(reopen(disk).log)
 
 
-def test_files_made_ahead_and_not_used_go_at_close_and_at_truncation() -> None:
+def test_files_made_ahead_and_not_used_stay_at_a_truncation_and_go_at_close() -> None:
+    """A file behind a truncation is used again; a full disk may have none for a new one (L5)."""
     disk = CrashDisk()
     node = make(disk)
     fill(node.log, 2, size=400)
-    for end in ("truncate", "close"):
-        task = node.log.begin_prepare()
-        assert task is not None
-        task.run()
-        assert len(disk.list(DATA)) == 2
-        if end == "truncate":
-            node.log.truncate_after(Index(0))
-            task.run()
-            fill(node.log, 1, size=400)
-        else:
-            node.close()
-        assert len(disk.list(DATA)) == 1
+    task = node.log.begin_prepare()
+    assert task is not None
+    task.run()
+    node.log.truncate_after(Index(0))
+    task.run()
+    fill(node.log, 1, size=400)
+    assert len(disk.list(DATA)) == 2
+    assert node.log.begin_prepare() is None
+    node.close()
+    assert len(disk.list(DATA)) == 1
     assert reopen(disk).log.last.index == 1
 
 
@@ -143,10 +142,7 @@ def test_a_mark_under_way_is_cancelled_by_a_truncation() -> None:
         assert len(wanted) == 4
 
 
-def test_unlinked_files_stay_open_until_the_sync_that_may_hold_them_is_over(
-    tmp_path: Path,
-) -> None:
-    """A descriptor closed under a running fdatasync could be another file's by then."""
+def test_a_sync_that_a_truncation_overtook_counts_only_what_stayed(tmp_path: Path) -> None:
     node = make(OS_FILES, tmp_path / "n")
     fill(node.log, 6, size=900)
     task = node.log.begin_sync()
@@ -161,21 +157,27 @@ def test_unlinked_files_stay_open_until_the_sync_that_may_hold_them_is_over(
 
 
 def test_ten_thousand_truncations_leave_nothing_behind(tmp_path: Path) -> None:
-    """W12 (fewer on the real disk, for its syncs): no file, no descriptor, no memory stays."""
+    """W12 (fewer on the real disk, for its syncs): no descriptor and no memory stays.
+
+    A truncation keeps the files behind it, so there are as many as the longest log had.
+    """
     disk = CrashDisk()
     log = make(disk).log
-    fill(log, 3, size=500)
+    fill(log, 11, size=500)
+    log.truncate_after(Index(2))
+    files = disk.list(DATA)
     for _ in range(10_000 // 8):
         fill(log, 8, size=60)
         for last in range(9, 1, -1):
             log.truncate_after(Index(last))
-    assert len(disk.list(DATA)) == 3
+    assert disk.list(DATA) == files
     assert log.reader.cache.size < 5 * (600 + CHUNK_OVERHEAD)
     node = make(OS_FILES, tmp_path / "n")
+    fill(node.log, 5, size=900)
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(10):
-        fill(node.log, 5, size=900)
         node.log.truncate_after(Index(-1))
+        fill(node.log, 5, size=900)
     assert len(os.listdir("/proc/self/fd")) == before
     node.close()
 

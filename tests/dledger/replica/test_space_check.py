@@ -9,7 +9,7 @@ import pytest
 from dledger.core.types import Role
 from dledger.errors import DiskFull, DledgerError
 from dledger.replica.ports import Proposal
-from tests.dledger.file_group import FileGroup, FileHost
+from tests.dledger.file_group import FOLDER, FileGroup, FileHost
 
 BODY = b"b" * 150  # four or five entries make a file
 
@@ -35,6 +35,10 @@ def fill_up(group: FileGroup, host: FileHost) -> int:
         until_refused()
     assert refusal.value.retriable
     return count
+
+
+def no_space() -> None:
+    raise OSError(errno.ENOSPC, "no space left")
 
 
 @pytest.fixture
@@ -68,6 +72,34 @@ def test_what_a_follower_had_space_for_is_acknowledged_and_survives(group: FileG
     full.kill()
     full.boot()
     assert full.replica.log.last == last
+
+
+def test_a_range_that_replaces_entries_finds_the_space_that_these_had(
+    group: FileGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check counts their files as space, so the truncation must not give them back.
+
+    Others of the same disk take what is free, at once.
+    """
+    former = group.elect()
+    group.fill(3)
+    group.cut.add(former.name)
+    for _ in range(10):  # for itself alone
+        former.replica.propose(Proposal([BODY], lambda *_: None), group.now)
+    data_files = former.disk.list(FOLDER / "data")
+    group.run(3.0)
+    group.fill(8)
+    monkeypatch.setattr(former.disk, "_find_room", no_space)
+    group.cut.clear()
+    group.run(3.0)
+    assert former.replica.failure is None
+    assert former.applied == group.leader.applied
+    assert group.files(former.name) == group.files(group.leader.name)
+    assert former.disk.list(FOLDER / "data") == data_files
+    former.kill()
+    former.boot()
+    group.run(1.0)
+    assert group.files(former.name) == group.files(group.leader.name)
 
 
 def test_a_leader_without_space_refuses_for_certain_and_serves_reads(group: FileGroup) -> None:
