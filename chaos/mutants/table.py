@@ -35,6 +35,7 @@ from chaos.mutants.span_rules import SPANS
 from chaos.mutants.step_down_rules import STEP_DOWN
 from chaos.mutants.storage_rules import STORAGE
 from chaos.mutants.together_rules import TOGETHER
+from chaos.mutants.tool_rules import TOOLS
 from chaos.mutants.transaction_rules import TRANSACTIONS
 from chaos.mutants.turn_rules import TURNS
 
@@ -61,6 +62,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *OBJECTS,
     *SIMULATED,
     *EMBEDDED,
+    *TOOLS,
     *REPLICA,
     *PRODUCERS,
     *REFUSALS,

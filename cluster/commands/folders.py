@@ -16,16 +16,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cluster.commands.errors import NOT_THERE, CommandError
-from cluster.commands.inspect import is_node, node_findings, nodes_below
+from cluster.commands.errors import NOT_THERE, CommandError, sentence_of
+from cluster.commands.inspect import is_node, later_findings, nodes_below, state_findings
+from commitlog.errors import StoreUsageError
 from commitlog.files.held_locks import is_locked
 from commitlog.files.system import OS_FILES
 from commitlog.inspect.command import LOCK_NAME
 from commitlog.store.committed import committed_index
-from commitlog.store.reader import StoreReader
+from commitlog.store.reader import Finding, StoreReader
 from dledger.durable import hard_state, identity, small_files
-from dledger.errors import LaterVersion, LogDamaged
+from dledger.errors import NodeFailed
 from dledger.log import log_start
+from dledger.runtime.folder_check import Flaw, Start, flaws, is_only_voter, lost_end
 from dledger.runtime.later_files import LaterFile, later_files
 
 T = TypeVar("T")
@@ -37,7 +39,8 @@ class Replica:
     """One node's folder, and the checksum of each committed entry of its log.
 
     Attributes:
-        reasons: what is damaged; later: what a later release wrote, and this one cannot judge.
+        reasons: what is damaged in its log; states: in its states; flaws: in its small files.
+        later: what a later release wrote, and this one cannot judge.
     """
 
     folder: Path
@@ -47,6 +50,8 @@ class Replica:
     last: int = -1
     sums: dict[int, int] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
+    states: list[str] = field(default_factory=list)
+    flaws: list[Flaw] = field(default_factory=list)
     later: list[str] = field(default_factory=list)
 
     @property
@@ -58,7 +63,7 @@ class Replica:
     @property
     def verified_to(self) -> int:
         """The last committed entry that was read whole, without one missing before it."""
-        at = self.first - 1
+        at = max(self.first, 0) - 1
         while at + 1 in self.sums:
             at += 1
         return at
@@ -96,8 +101,14 @@ def _known(read: Callable[[], T]) -> T | None:
     """The value of a small file; None for one that is damaged, or that a later release wrote."""
     try:
         return read()
-    except (LaterVersion, LogDamaged, ValueError, struct.error):
+    except (NodeFailed, OSError, ValueError, struct.error):
         return None
+
+
+def _damage(folder: Path) -> list[Flaw]:
+    """Losses among a node's small files, by them alone."""
+    later = {found.path for found in _later(folder)}
+    return [one for one in flaws(OS_FILES, folder) if one.damage and one.path not in later]
 
 
 def _status(folder: Path) -> dict[str, Any]:
@@ -106,7 +117,9 @@ def _status(folder: Path) -> dict[str, Any]:
     start = _known(lambda: log_start.read(OS_FILES, folder))
     mark = _known(lambda: small_files.mark(OS_FILES, folder))
     is_open = is_locked(folder / LOCK_NAME)
-    first = None if owner is None else owner.first_index
+    damage, later = _damage(folder), _later(folder)
+    is_start_known = not any(one.path.name == log_start.FILE_NAME for one in [*damage, *later])
+    first = owner.first_index if owner is not None and is_start_known else None
     return {
         "node": None if owner is None else owner.node_id,
         "cluster": None if owner is None else owner.cluster_id,
@@ -117,21 +130,30 @@ def _status(folder: Path) -> dict[str, Any]:
         "leader": None,
         "first": first if start is None else start.index + 1,
         "last": -1 if mark is None else mark.index,
-        "committed": committed_index(OS_FILES, folder),
+        "committed": _known(lambda: committed_index(OS_FILES, folder)),
         "applied": None,
-        "disk": _disk(folder, is_known=owner is not None),
+        "disk": _disk(damage, later),
         "up": is_open,
-        "later": [str(found.path) for found in _later(folder)],
+        "later": [str(found.path) for found in later],
+        "damage": {str(one.path): one.reason for one in damage},
+        "start": start_of(damage).value if not later else "it does not start",
     }
 
 
-def _disk(folder: Path, *, is_known: bool) -> str:
-    later = [found.path.name for found in _later(folder)]
-    if later:
-        return f"not judged, of a later release: {' '.join(later)}"
-    lost = list(small_files.lost(OS_FILES, folder))
-    lost = lost if is_known else [identity.FILE_NAME, *lost]
-    return f"lost: {' '.join(lost)}" if lost else "good"
+def start_of(found: Iterable[Flaw]) -> Start:
+    """How a start ends, with all these faults together."""
+    of_each = {one.start for one in found}
+    return next((one for one in (Start.REFUSED, Start.ANEW) if one in of_each), Start.AS_BEFORE)
+
+
+def _disk(damage: Sequence[Flaw], later: Iterable[LaterFile]) -> str:
+    if names := [found.path.name for found in later]:
+        return f"not judged, of a later release: {' '.join(names)}"
+    lost = dict.fromkeys(one.path.name for one in damage if not one.in_the_way)
+    strange = dict.fromkeys(one.path.name for one in damage if one.in_the_way)
+    said = [f"lost: {' '.join(lost)}"] if lost else []
+    said += [f"in the way: {' '.join(strange)}"] if strange else []
+    return "; ".join(said) or "good"
 
 
 def _later(folder: Path) -> list[LaterFile]:
@@ -154,16 +176,27 @@ def _read(folder: Path) -> Replica:
     committed = committed_index(OS_FILES, folder)
     owner = _known(lambda: identity.read(OS_FILES, folder))
     found = Replica(folder, owner, -1 if committed is None else committed)
-    with StoreReader(folder) as reader:
-        for item in reader.items():
-            if item.header is not None:
-                found.first = item.header.sequence if found.first < 0 else found.first
-                found.last = item.header.sequence
-                if found.last <= found.committed:
-                    found.sums[found.last] = item.header.chain_crc
-        flaws = [*reader.findings, *node_findings(OS_FILES, folder, found.last)]
-    found.reasons = [flaw.reason for flaw in flaws if flaw.damage]
-    found.later = [f"not judged: {flaw.path}: {flaw.reason}" for flaw in flaws if flaw.later]
+    try:
+        with StoreReader(folder) as reader:
+            for item in reader.items():
+                if item.header is not None:
+                    found.first = item.header.sequence if found.first < 0 else found.first
+                    found.last = item.header.sequence
+                    if found.last <= found.committed:
+                        found.sums[found.last] = item.header.chain_crc
+            in_log = [finding for finding in reader.findings if finding.damage]
+    except (StoreUsageError, OSError) as error:
+        in_log = [Finding(str(folder), -1, sentence_of(error))]
+    found.flaws = _damage(folder)
+    later = later_findings(OS_FILES, folder)
+    found.later = [f"not judged: {one.path}: {one.reason}" for one in later]
+    told = {one.path for one in later} | {str(one.path) for one in found.flaws}
+    found.reasons = [one.reason for one in in_log if one.path not in told]
+    in_states = (one for one in state_findings(OS_FILES, folder) if one.path not in told)
+    found.states = [one.reason for one in in_states]
+    found.reasons += [
+        one.reason for one in _known(lambda: list(lost_end(OS_FILES, folder, found.last))) or ()
+    ]
     if found.last < found.committed:
         found.reasons.append(
             f"the log ends after entry {found.last}, but entry {found.committed} was committed"
@@ -174,7 +207,11 @@ def _read(folder: Path) -> Replica:
 def _rows(replicas: Sequence[Replica]) -> Iterator[dict[str, Any]]:
     at, odd = _difference(replicas)
     for replica in replicas:
-        damaged_at, reason = None, "; ".join([*replica.reasons, *replica.later])
+        lost = [f"{flaw.path.name}: {flaw.reason}" for flaw in replica.flaws]
+        damaged_at, reason = (
+            None,
+            "; ".join([*replica.reasons, *replica.states, *lost, *replica.later]),
+        )
         if replica.reasons:
             damaged_at = replica.verified_to + 1
         elif any(replica is one for one in odd):
@@ -186,6 +223,10 @@ def _rows(replicas: Sequence[Replica]) -> Iterator[dict[str, Any]]:
             "verified_to": replica.verified_to,
             "damaged_at": damaged_at,
             "reason": reason,
+            "only_voter": is_only_voter(OS_FILES, replica.folder, replica.owner),
+            "states_damaged": len(replica.states),
+            "lost": sorted({flaw.path.name for flaw in replica.flaws}),
+            "start": "it does not start" if replica.later else start_of(replica.flaws).value,
         }
 
 

@@ -18,7 +18,7 @@ from commitlog.errors import StoreDamaged
 from commitlog.files.system import FileSystem
 from commitlog.inspect import main
 from commitlog.store.reader import Finding
-from dledger.errors import LaterVersion, LogDamaged, NodeFailed
+from dledger.errors import LaterVersion, NodeFailed
 
 
 @click.command(
@@ -64,11 +64,18 @@ def nodes_below(files: FileSystem, folder: Path) -> list[Path]:
 
 
 def is_node(files: FileSystem, folder: Path) -> bool:
-    """Is it the folder of a node? A folder of the name of its file is a group's."""
+    """Is it the folder of a node, or one that has lost the file that says so?
+
+    A folder of the name of that file is a group's; one that a restore fills is no node yet.
+    """
+    from cluster.backup.new_folders import STAGING
     from dledger.durable import identity
+    from dledger.runtime.folder_check import has_lost_its_identity
 
     path = folder / identity.FILE_NAME
-    return files.exists(path) and not files.is_dir(path)
+    if files.exists(path) and not files.is_dir(path):
+        return True
+    return not files.exists(folder / STAGING) and has_lost_its_identity(files, folder)
 
 
 def node_findings(files: FileSystem, folder: Path, last_index: int) -> Iterator[Finding]:
@@ -76,28 +83,44 @@ def node_findings(files: FileSystem, folder: Path, last_index: int) -> Iterator[
 
     What a later release wrote is told as that, and as nothing else.
     """
-    from dledger.durable import small_files
-    from dledger.runtime.later_files import later_files
+    from dledger.runtime.folder_check import flaws
 
-    later = {path: error for path, error in later_files(files, folder)}
-    later |= {path: error for path, error in _later_machines(files, folder) if path not in later}
-    for path, error in later.items():
-        yield Finding(str(path), -1, str(error), damage=False, later=True)
-    for flaw in small_files.flaws(files, folder, last_index):
-        if flaw.path not in later:
-            yield Finding(str(flaw.path), -1, *flaw[1:])
-    for finding in _states(files, folder):
-        if Path(finding.path) not in later:
+    later = later_findings(files, folder)
+    yield from later
+    unknown = {found.path for found in later}
+    for flaw in flaws(files, folder, last_index):
+        if str(flaw.path) not in unknown:
+            yield Finding(str(flaw.path), -1, flaw.reason, flaw.damage)
+    for finding in state_findings(files, folder):
+        if finding.path not in unknown:
             yield finding
 
 
-def _states(files: FileSystem, folder: Path) -> Iterator[Finding]:
+def later_findings(files: FileSystem, folder: Path) -> list[Finding]:
+    """The files of a node's folder that a later release wrote."""
+    from dledger.runtime.later_files import later_files
+
+    try:
+        later = {path: error for path, error in later_files(files, folder)}
+        later |= {
+            path: error for path, error in _later_machines(files, folder) if path not in later
+        }
+    except OSError:
+        return []  # one that cannot be read is told with the damaged ones
+    return [Finding(str(path), -1, str(error), False, later=True) for path, error in later.items()]
+
+
+def state_findings(files: FileSystem, folder: Path) -> Iterator[Finding]:
+    """The faults of a node's states, each read; none where its log begins without a state."""
     from dledger.log import log_start
     from dledger.snapshots.snapshot_files import FOLDER, SnapshotFolder
 
     states = SnapshotFolder(files, folder)
     try:
         start = log_start.read(files, folder)
+    except (NodeFailed, OSError):
+        start = None  # told with the small files; the states are looked at all the same
+    try:
         if files.is_dir(folder / FOLDER):
             for path in states.damaged(None if start is None else start.position):
                 reason = "this state is damaged; a start takes an older one and the log"
@@ -106,10 +129,9 @@ def _states(files: FileSystem, folder: Path) -> Iterator[Finding]:
             states.prove(start)
     except StoreDamaged as error:
         yield Finding(error.path or str(folder), error.position, error.reason)
-    except LogDamaged as error:
-        yield Finding(str(folder / log_start.FILE_NAME), -1, str(error))
-    except LaterVersion:
-        return  # told with the other files of a later release
+    except OSError as error:
+        path = error.filename or folder / FOLDER
+        yield Finding(str(path), -1, f"a state cannot be read: {error.strerror or error}")
 
 
 def _later_machines(files: FileSystem, folder: Path) -> Iterator[tuple[Path, LaterVersion]]:

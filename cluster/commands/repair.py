@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from cluster.commands.connecting import (
 from cluster.commands.folders import compared
 from cluster.commands.output import emit, output_option
 from cluster.commands.progress import Done, progress
+from dledger.runtime.folder_check import Start
 
 VERIFY_COLUMNS = ("replica", "verified_to", "damaged_at", "reason")
 SCRUB_COLUMNS = ("node", "state", "passes", "found", "restored_entries", "damaged", "refused")
@@ -59,16 +60,41 @@ def verify(folders: tuple[Path, ...], broker: str | None, address: Reach, output
 def _verify_folders(folders: tuple[Path, ...], output: str) -> int:
     rows = compared(folders)
     emit(rows, output, ("group", *VERIFY_COLUMNS))
-    wrong = [row for row in rows if row["damaged_at"] is not None]
-    unknown = [row for row in rows if row["reason"] and row["damaged_at"] is None]
+    wrong = [row for row in rows if row["reason"]]
     if output == "table":
-        said = "all are whole, and the same as far as each knows them to be committed"
-        if wrong:
-            said = "start the nodes together: they repair themselves from their peers"
-        elif unknown:
-            said = "a later release wrote some of it; verify it with the dledger of that release"
-        click.echo(f"\n{said}")
-    return DAMAGED if wrong or unknown else 0
+        click.echo("\n" + "\n".join(_advice(rows)))
+    return DAMAGED if wrong else 0
+
+
+def _advice(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """A sentence for each kind of fault, with one thing to try."""
+    if not any(row["reason"] for row in rows):
+        yield "all are whole, and the same as far as each knows them to be committed"
+    if any("not judged" in row["reason"] for row in rows):
+        yield "a later release wrote some of it; verify it with the dledger of that release"
+    kinds = {
+        kind: [row for row in rows if row["lost"] and row["start"] == kind] for kind in _STARTS
+    }
+    for kind, found in kinds.items():
+        if found:
+            yield f"{_named(found)}: {kind}; {_STARTS[kind]}"
+    damaged = [row for row in rows if row["damaged_at"] is not None or row["states_damaged"]]
+    if lone := [row for row in damaged if row["only_voter"]]:
+        yield f"{_named(lone)}: no other member has what is damaged; restore it from a backup"
+    if [row for row in damaged if not row["only_voter"] and row["start"] != Start.REFUSED.value]:
+        yield "start the nodes together: they repair themselves from their peers"
+
+
+#: What a start comes to → one thing to try, the same as the reasons say.
+_STARTS = {
+    Start.REFUSED.value: "do what its reason says first",
+    Start.ANEW.value: "start it, then have its group readmit it",
+    Start.AS_BEFORE.value: "start it, and it makes the file anew",
+}
+
+
+def _named(rows: Sequence[Mapping[str, Any]]) -> str:
+    return ", ".join(str(row["folder"]) for row in rows)
 
 
 def _row(found: Comparison, replica: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -14,7 +15,7 @@ import click
 
 from cluster.client.discovery import ENVIRONMENT_ADDRESS
 from cluster.commands.connecting import Reach, address_option, connected
-from cluster.commands.errors import RETRY, CommandError
+from cluster.commands.errors import FAILED, RETRY, CommandError
 from cluster.commands.folders import status_rows
 from cluster.commands.local import root_option
 from cluster.commands.margin import margin_sentence
@@ -149,14 +150,21 @@ def status(folders: tuple[Path, ...], root: Path, address: Reach, output: str, w
 
     With -a of that cluster, else of the local one; where there is none, of the one at
     $NAMESRV_ADDR. FOLDERS: of embedded nodes, or of a Host with all its groups, as their files
-    say; whether one leads, its program knows. Exit code 1: a later release wrote one of them.
+    say; whether one leads, its program knows. Exit code 1: a small file is lost, or a later release
+    wrote one of them.
     """
     if folders:
         for found in looks(lambda: status_rows(folders), watch=watch):
             if watch and output == "table":
                 click.clear()
             emit(found, output, STATUS_COLUMNS)
+            if output == "table":
+                for row in found:
+                    for path, reason in row["damage"].items():
+                        click.echo(f"{path}: {reason}")
         _refuse_later(found)
+        if any(row["damage"] for row in found):
+            sys.exit(FAILED)
         return
     named = bool(
         address.address or (os.environ.get(ENVIRONMENT_ADDRESS) and not profile.exists(root))

@@ -161,12 +161,7 @@ def main(
             raise StoreUsageError(
                 f"{options.dir} holds {len(found)} groups; give --rebuild the folder of one of them"
             )
-        return max(
-            _inspect(
-                argparse.Namespace(**vars(options) | {"dir": one}), files, node_check, one.name
-            )
-            for one in found
-        )
+        return max(_inspect_group(options, files, node_check, one) for one in found)
     except (StoreUsageError, OSError) as error:
         if isinstance(error, BrokenPipeError):
             # The program that reads our output has ended; write nothing more, also at exit.
@@ -177,6 +172,24 @@ def main(
         return USAGE
 
 
+def _inspect_group(
+    options: argparse.Namespace, files: FileSystem, node_check: NodeCheck | None, folder: Path
+) -> int:
+    """One group of several: one that cannot be read is told, and the others are read."""
+    of_group = argparse.Namespace(**vars(options) | {"dir": folder})
+    try:
+        return _inspect(of_group, files, node_check, folder.name)
+    except BrokenPipeError:
+        raise
+    except (StoreUsageError, OSError) as error:
+        _tell(options.output, {"folder": folder.name}, None, [_no_log(folder, error)])
+        return DAMAGED
+
+
+def _no_log(folder: Path, error: Exception) -> Finding:
+    return Finding(str(folder), -1, f"its log cannot be read: {error}")
+
+
 def _inspect(
     options: argparse.Namespace,
     files: FileSystem,
@@ -184,7 +197,15 @@ def _inspect(
     folder: str | None = None,
 ) -> int:
     named = {} if folder is None else {"folder": folder}
-    with StoreReader(options.dir, files=files) as reader:
+    try:
+        opened = StoreReader(options.dir, files=files)
+    except StoreUsageError as error:
+        found = [] if node_check is None else list(node_check(files, options.dir, -1))
+        if not found:
+            raise
+        return _tell(options.output, named, None, [_no_log(options.dir, error), *found])
+    with opened as reader:
+        committed = _committed(reader, files)
         _warn_if_open(reader)
         sizes = derived_sizes(
             files,
@@ -213,23 +234,33 @@ def _inspect(
             compare.close()
         if slots is not None:
             findings += slots.findings()
-        findings += _lost_end(reader, summary, files)
+        findings += _lost_end(reader, summary, committed)
         if node_check is not None and reader.entries_folder is not None:
             last = -1 if summary.last_index is None else summary.last_index
-            findings += node_check(files, reader.entries_folder, last)
+            of_node = list(node_check(files, reader.entries_folder, last))
+            named_by_it = {finding.path for finding in of_node}
+            findings = [one for one in findings if one.path not in named_by_it] + of_node
         if rebuild is not None:
             rebuild.finish()
             rebuild.close()
+    return _tell(options.output, named, summary, findings)
+
+
+def _tell(
+    output: str, named: dict[str, str], summary: Summary | None, findings: Sequence[Finding]
+) -> int:
+    """Print the findings; the exit code. `summary`: None where no log could be read."""
     damaged = any(finding.damage for finding in findings)
     later = any(finding.later for finding in findings)
-    if options.output == "json":
+    if output == "json":
         found = [finding._asdict() for finding in findings]
-        whole = {"damaged": damaged, "findings": found}
-        print(json.dumps(named | summary.as_object() | whole))
-    elif options.output == "text":
+        fields = {} if summary is None else summary.as_object()
+        print(json.dumps(named | fields | {"damaged": damaged, "findings": found}))
+    elif output == "text":
         for name in named.values():
             print(f"{'folder':16}{name}")
-        print(summary.as_text())
+        if summary is not None:
+            print(summary.as_text())
         print("DAMAGED, see stderr" if damaged else "NOT JUDGED, see stderr" if later else "whole")
     sys.stdout.flush()
     for finding in findings:
@@ -270,14 +301,22 @@ def _slots(reader: StoreReader, files: FileSystem) -> SlotCompare | None:
     folder = reader.entries_folder
     if folder is None:
         return None
+    index = folder / "index"
+    if files.exists(index) and not files.is_dir(index):
+        return None
     clean = not files.exists(folder.parent / "abort")
-    return SlotCompare(files, folder / "index", clean=clean)
+    return SlotCompare(files, index, clean=clean)
 
 
-def _lost_end(reader: StoreReader, summary: Summary, files: FileSystem) -> list[Finding]:
+def _committed(reader: StoreReader, files: FileSystem) -> int | None:
+    """Read before the log is: a node that runs goes on with both."""
+    folder = reader.entries_folder
+    return committed_index(files, folder) if folder is not None else None
+
+
+def _lost_end(reader: StoreReader, summary: Summary, committed: int | None) -> list[Finding]:
     """Report a log that ends, in zeros, before its committed index: those entries are lost."""
     folder = reader.entries_folder
-    committed = committed_index(files, folder) if folder is not None else None
     last = -1 if summary.last_index is None else summary.last_index
     if committed is None or committed <= last:
         return []

@@ -237,7 +237,7 @@ class StoreReader:
         try:
             fields = json.loads(self._files.read(path).partition(b"\n")[0])
             return int(fields["upgrade_index"])
-        except (ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError):
             self._find(path, -1, "the identity of the node cannot be read")
             return None
 

@@ -23,6 +23,7 @@ from commitlog.files.system import Buffer, FileSystem, is_out_of_space
 from dledger.core.configuration import Configuration, ConfigurationEntry
 from dledger.core.types import Index, Term
 from dledger.core.value import value
+from dledger.durable import two_copies
 from dledger.log.port import LogStore
 from dledger.versions import refuse_other_fields
 
@@ -160,16 +161,18 @@ def _read(files: FileSystem, folder: Path) -> _Noted | None:
     path = folder / FILE_NAME
     if not files.exists(path):
         return None
-    data = files.read(path)
-    half = len(data) // 2
-    for part in (data[:half], data[half:], data):  # an earlier version wrote the lines once
-        line, _, rest = part.partition(b"\n")
-        if rest == b"crc32 %08x\n" % crc32(line):
+    for line in texts(files, folder):  # one, in a file of an earlier version
+        if line is not None:
             values = json.loads(line)
             refuse_other_fields(path, values, ("indexes",), ("copies",))
             copies = [Copy(*copy) for copy in values.get("copies", ())]
             return _Noted([int(index) for index in values["indexes"]], copies)
     return None
+
+
+def texts(files: FileSystem, folder: Path) -> list[bytes | None]:
+    """The text of each copy, None for one that is not whole. Raises OSError."""
+    return two_copies.copies(files.read(folder / FILE_NAME), two_copies.signed, 2)
 
 
 def _write(files: FileSystem, folder: Path, noted: _Noted, staging: Path) -> None:

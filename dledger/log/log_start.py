@@ -27,6 +27,7 @@ from zlib import crc32
 from commitlog.files.system import FileSystem
 from dledger.core.types import EntryId, Index, Term
 from dledger.core.value import value
+from dledger.durable import two_copies
 from dledger.errors import LogDamaged
 from dledger.log.check import Tail
 from dledger.versions import refuse_other_fields
@@ -81,11 +82,8 @@ def read(files: FileSystem, folder: Path) -> LogStart | None:
     path = folder / FILE_NAME
     if not files.exists(path):
         return None
-    data = files.read(path)
-    half = len(data) // 2
-    for copy in (data[:half], data[half:]):
-        line, _, rest = copy.partition(b"\n")
-        if rest == b"crc32 %08x\n" % crc32(line):
+    for line in texts(files, folder):
+        if line is not None:
             values: dict[str, Any] = json.loads(line)
             refuse_other_fields(path, values, _NEEDED, _OPTIONAL)
             return LogStart(**values)
@@ -93,6 +91,11 @@ def read(files: FileSystem, folder: Path) -> LogStart | None:
         f"neither copy in {path} is whole, and the log begins where it says; keep every file as it "
         "is and rebuild this replica from its peers or a backup"
     )
+
+
+def texts(files: FileSystem, folder: Path) -> list[bytes | None]:
+    """The text of each copy, None for one that is not whole. Raises OSError."""
+    return two_copies.copies(files.read(folder / FILE_NAME), two_copies.signed, 2)
 
 
 def unlink(files: FileSystem, folder: Path, names: Iterable[str]) -> None:

@@ -96,16 +96,16 @@ def recover(files: FileSystem, folder: Path, options: LogOptions) -> Recovered:
                 files, folder, data, start, intent_file.intent, options
             )
             opened.callback(mark_file.close)
+            intent_file.settle()
+            mark_file.settle()
+            files.sync_dir(folder)  # a killed process may have left the newest beginning un-synced
+            if start is not None and start.emptied:
+                start = empty(files, folder, start, mark_file, intent_file)
+            _finish_truncation(files, data, mark_file, intent_file)
+            if start is not None:
+                drop_files(files, folder, start, options)
         except FileNotFoundError as error:
             raise LogDamaged(f"{error.filename} is missing; {_KEEP}") from error
-        intent_file.settle()
-        mark_file.settle()
-        files.sync_dir(folder)  # a killed process may have left the newest beginning un-synced
-        if start is not None and start.emptied:
-            start = empty(files, folder, start, mark_file, intent_file)
-        _finish_truncation(files, data, mark_file, intent_file)
-        if start is not None:
-            drop_files(files, folder, start, options)
         assert mark_file.mark is not None
         mark = mark_file.mark
         note = gone_files.Note(files, folder)
@@ -160,7 +160,7 @@ def _open_row(
         end = _marked_tail(cold, data, mark, options.zero_below)
     except LogDamaged as error:
         known = marked_end(data, slots, mark) if options.repairable else None
-        if known is None:
+        if known is None or known.end > data.end:  # the file that it was in is gone
             raise
         end = known
         damaged.append(Damage(mark.index, mark.index, str(error)))

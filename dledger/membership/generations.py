@@ -27,6 +27,7 @@ from typing import Any
 from commitlog.files.system import FileSystem
 from commitlog.records.checksum import crc32
 from dledger.core.types import NodeId
+from dledger.durable import two_copies
 from dledger.errors import NodeFailed
 from dledger.membership.generation import NO_GENERATION, Generation
 from dledger.versions import refuse_other_fields
@@ -44,10 +45,8 @@ _TOKEN_BITS = 63
 def read_fields(files: FileSystem, folder: Path) -> dict[str, Any]:
     """The line of the file. Raises NodeFailed when neither can be read, LaterVersion, OSError."""
     path = folder / FILE_NAME
-    data = files.read(path)
-    for line in (data[: len(data) // 2], data[len(data) // 2 :]):
-        text, _, check = line.rpartition(b" crc32 ")
-        if text and check[:8] == b"%08x" % crc32(text):
+    for text in texts(files, folder):
+        if text is not None:
             fields: dict[str, Any] = json.loads(text)
             refuse_other_fields(path, fields, ("number", "starts", "met"))
             return fields
@@ -55,6 +54,16 @@ def read_fields(files: FileSystem, folder: Path) -> dict[str, Any]:
         f"neither line of {path} is whole, so nobody can tell whether this folder is the newest; "
         "restore the file, or replace the node"
     )
+
+
+def texts(files: FileSystem, folder: Path) -> list[bytes | None]:
+    """The text of each line, None for one that is not whole. Raises OSError."""
+    return two_copies.copies(files.read(folder / FILE_NAME), _whole, 1)
+
+
+def _whole(line: bytes) -> bytes | None:
+    text, _, check = line.rpartition(b" crc32 ")
+    return text if text and check[:8] == b"%08x" % crc32(text) else None
 
 
 class Generations:

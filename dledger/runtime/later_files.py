@@ -61,8 +61,8 @@ def later_files(files: FileSystem, folder: Path) -> Iterator[LaterFile]:
                 read()
             except LaterVersion as error:
                 yield LaterFile(folder / name, error)
-            except (NodeFailed, ValueError, struct.error, FileNotFoundError):
-                continue  # damaged, or gone by now: for others to tell
+            except (NodeFailed, ValueError, struct.error, OSError):
+                continue  # damaged, not to be read, or gone by now: for others to tell
     for path in state_versions.paths(files, folder):
         try:
             state_versions.refuse_later_state(files, path)

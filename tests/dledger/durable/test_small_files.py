@@ -13,8 +13,8 @@ from commitlog.inspect import main
 from dledger.core.types import NodeId, Term
 from dledger.durable.double_slot import SLOT_SIZE
 from dledger.durable.identity import Identity
-from dledger.durable.small_files import flaws
 from dledger.log.node_storage import format_node, open_node
+from dledger.runtime.folder_check import flaws
 
 COUNT = 10
 
@@ -69,6 +69,8 @@ def test_slots(name: str, folder: Path) -> None:
     break_at(9, SLOT_SIZE + 9)(path)
     assert found(folder) == [(name, True)]
     path.write_bytes(whole[:-1])
+    assert found(folder) == [(name, False)], "the first slot is there, and a start goes by it"
+    path.write_bytes(whole[:99])
     assert found(folder) == [(name, True)]
     path.unlink()
     assert found(folder) == [(name, True)]

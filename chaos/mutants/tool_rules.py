@@ -1,0 +1,44 @@
+"""Mutants of tools for folders of nodes: their words on a damaged one, and folders that they make."""
+
+from __future__ import annotations
+
+from chaos.mutants.mutant import Mutant
+from chaos.mutants.patch import one_patch
+
+_FOLDERS = "tests/cluster/commands/test_damaged_folders.py::"
+
+TOOLS = (
+    Mutant(
+        "a-folder-without-its-generations-counts-as-whole",
+        ("R6",),
+        one_patch(
+            "dledger.runtime.folder_check",
+            "        generations.read_fields(files, folder)\n        yield from _one_copy(",
+            "        yield from () and _one_copy(",
+        ),
+        tests=(_FOLDERS + "test_tools_and_a_start_agree",),
+    ),
+    Mutant(
+        "a-folder-that-does-not-start-is-said-to-start",
+        ("D2", "R6"),
+        one_patch(
+            "cluster.commands.folders",
+            "for one in (Start.REFUSED, Start.ANEW)",
+            "for one in ()",
+        ),
+        tests=(_FOLDERS + "test_tools_and_a_start_agree",),
+    ),
+    Mutant(
+        "a-folder-without-its-identity-is-no-node",
+        ("R6",),
+        one_patch(
+            "dledger.runtime.folder_check",
+            "    return bool(_log_files(files, folder)) and any(",
+            "    return False and any(",
+        ),
+        tests=(
+            _FOLDERS + "test_a_group_of_a_host_that_lost_its_identity_is_not_passed_over",
+            _FOLDERS + "test_tools_and_a_start_agree",
+        ),
+    ),
+)
