@@ -242,7 +242,7 @@ EMBEDDED = (
     Mutant(
         "a-backup-leaves-entries-out-without-a-word",
         ("R1",),
-        one_patch("cluster.commands.embedded_backup", "        if left:\n", "        if False:\n"),
+        one_patch("cluster.commands.embedded_backup", "    if left:\n", "    if False:\n"),
         tests=(_BUSY + "test_what_is_not_known_to_be_committed_is_told_and_not_copied",),
     ),
     Mutant(

@@ -1,4 +1,4 @@
-"""Mutants of tools for folders of nodes: their words on a damaged one, and folders that they make."""
+"""Mutants of tools for folders of nodes: their words on a damaged one, and new ones."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from chaos.mutants.mutant import Mutant
 from chaos.mutants.patch import one_patch
 
 _FOLDERS = "tests/cluster/commands/test_damaged_folders.py::"
+_PARTIAL = "tests/cluster/commands/test_partial_backup.py::"
 
 TOOLS = (
     Mutant(
@@ -40,5 +41,15 @@ TOOLS = (
             _FOLDERS + "test_a_group_of_a_host_that_lost_its_identity_is_not_passed_over",
             _FOLDERS + "test_tools_and_a_start_agree",
         ),
+    ),
+    Mutant(
+        "a-backup-ends-at-a-group-that-cannot-be-read",
+        ("D8",),
+        one_patch(
+            "cluster.commands.embedded_backup",
+            "                return Failed(tuple(str(log.folder) for log in left), error)\n",
+            "                raise\n",
+        ),
+        tests=(_PARTIAL + "test_the_other_groups_of_a_host_are_copied",),
     ),
 )

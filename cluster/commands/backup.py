@@ -23,6 +23,7 @@ from cluster.backup.node_log import NodeLog
 from cluster.backup.places import Place, place_of
 from cluster.broker.config import BrokerConfig
 from cluster.commands.backup_audit import audited
+from cluster.commands.backup_failures import Failed, raise_failed
 from cluster.commands.connecting import Reach, address_option
 from cluster.commands.embedded_backup import copied
 from cluster.commands.errors import FAILED, NOT_THERE, USAGE, CommandError
@@ -36,7 +37,9 @@ from cluster.local.node_files import data_folder
 from cluster.local.profile import BROKER, Member
 from cluster.settings.node import NodeSettings, build_node, read_node
 from commitlog.address import join_address
+from commitlog.errors import StoreDamaged
 from dledger.config import RaftConfig
+from dledger.errors import NodeFailed
 
 _FIRST_GROUP = RaftConfig.__dataclass_fields__["group"].default
 _FIRST_BROKER = BrokerConfig.__dataclass_fields__["broker_name"].default
@@ -126,11 +129,13 @@ def run(
             try:
                 look()
                 if folders:
-                    rows = _embedded(folders, target)
+                    rows, failed = _embedded(folders, target)
                 else:
-                    rows = [_run_one(found, target) for found in _replicas(root, node)]
-                emit(rows, output, _COLUMNS)
-                rounds.done(rows)
+                    rows, failed = _of_cluster(root, node, target)
+                if rows or not failed:
+                    emit(rows, output, _COLUMNS)
+                    rounds.done(rows)
+                raise_failed(failed, len(rows))
             except (BackupError, OSError) as error:
                 if every is None or not getattr(error, "retriable", True):
                     raise
@@ -209,9 +214,20 @@ def _running(root: Path, node: Path | None, given: Reach) -> tuple[Reach, list[s
     ]
 
 
-def _run_one(replica: Replica, place: Place) -> dict[str, Any]:
-    done = _copy(place, replica.name, replica.log, replica.committed)
-    return row_of(done.manifest) | _added(done)
+def _of_cluster(
+    root: Path, node: Path | None, place: Place
+) -> tuple[list[dict[str, Any]], list[Failed]]:
+    rows, failed = [], []
+    for replica in _replicas(root, node):
+        if isinstance(replica, Failed):
+            failed.append(replica)
+            continue
+        try:
+            done = _copy(place, replica.name, replica.log, replica.committed)
+            rows.append(row_of(done.manifest) | _added(done))
+        except (BackupError, NodeFailed, StoreDamaged, OSError) as error:
+            failed.append(Failed((str(replica.log.folder),), error))
+    return rows, failed
 
 
 def _copy(place: Place, name: str, log: NodeLog, committed: int) -> Added:
@@ -219,19 +235,23 @@ def _copy(place: Place, name: str, log: NodeLog, committed: int) -> Added:
         return back_up(log, committed, place, now_ms, lambda now: told(now.mark))
 
 
-def _embedded(folders: Sequence[Path], place: Place) -> list[dict[str, Any]]:
-    return [
-        row_of(done.manifest) | _added(done) | {"not_known_entries": left}
-        for done, left in copied(folders, partial(_copy, place))
-    ]
+def _embedded(folders: Sequence[Path], place: Place) -> tuple[list[dict[str, Any]], list[Failed]]:
+    rows, failed = [], []
+    for found in copied(folders, partial(_copy, place)):
+        if isinstance(found, Failed):
+            failed.append(found)
+        else:
+            done, left = found
+            rows.append(row_of(done.manifest) | _added(done) | {"not_known_entries": left})
+    return rows, failed
 
 
 def _added(done: Added) -> dict[str, Any]:
     return {"added_entries": done.entries, "added_bytes": done.size}
 
 
-def _replicas(root: Path, node: Path | None) -> Iterator[Replica]:
-    """One of each group. Raises CommandError where none can be read."""
+def _replicas(root: Path, node: Path | None) -> Iterator[Replica | Failed]:
+    """One of each group. Raises CommandError where a group has no files here."""
     if node is not None:
         yield _of_file(node)
         return
@@ -251,9 +271,14 @@ def _replicas(root: Path, node: Path | None) -> Iterator[Replica]:
         )
 
 
-def _best(found: Sequence[tuple[Replica | None, bool]]) -> Replica:
+def _best(found: Sequence[tuple[Replica | Failed | None, bool]]) -> Replica | Failed:
     """The replica that knows most to be committed; of equal ones a follower."""
-    there = [(replica, leads) for replica, leads in found if replica is not None]
+    there = [(replica, leads) for replica, leads in found if isinstance(replica, Replica)]
+    unreadable = [replica for replica, _ in found if isinstance(replica, Failed)]
+    if unreadable and not there:
+        return Failed(
+            tuple(name for one in unreadable for name in one.folders), unreadable[0].error
+        )
     if not there:
         raise CommandError("no replica has files here; dledger up starts the cluster", NOT_THERE)
     return max(there, key=lambda one: (one[0].committed, not one[1]))[0]
@@ -261,17 +286,20 @@ def _best(found: Sequence[tuple[Replica | None, bool]]) -> Replica:
 
 def _replica(
     name: str, folder: Path, status: Mapping[str, Any] | None
-) -> tuple[Replica | None, bool]:
+) -> tuple[Replica | Failed | None, bool]:
     """The replica, None where it has no folder; and whether it leads."""
     if not folder.exists():
         return None, False
-    log = NodeLog(folder)
-    if status is None:
-        return Replica(name, log, log.committed_on_disk()), False
+    try:
+        log = NodeLog(folder)
+        if status is None:
+            return Replica(name, log, log.committed_on_disk()), False
+    except (NodeFailed, OSError) as error:
+        return Failed((str(folder),), error), False
     return Replica(name, log, int(status["committed_index"])), status["role"] == "leader"
 
 
-def _of_file(file: Path) -> Replica:
+def _of_file(file: Path) -> Replica | Failed:
     settings = build_node(read_node(file, os.environ, ()))
     found, _ = _replica(settings.raft.node_id, Path(settings.raft.data_dir), _status_of(settings))
     if found is None:

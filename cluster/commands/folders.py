@@ -118,8 +118,8 @@ def _status(folder: Path) -> dict[str, Any]:
     mark = _known(lambda: small_files.mark(OS_FILES, folder))
     is_open = is_locked(folder / LOCK_NAME)
     damage, later = _damage(folder), _later(folder)
-    is_start_known = not any(one.path.name == log_start.FILE_NAME for one in [*damage, *later])
-    first = owner.first_index if owner is not None and is_start_known else None
+    unknown = {one.path.name for one in damage} | {found.path.name for found in later}
+    first = owner.first_index if owner is not None and log_start.FILE_NAME not in unknown else None
     return {
         "node": None if owner is None else owner.node_id,
         "cluster": None if owner is None else owner.cluster_id,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,13 +51,13 @@ def config_of(folder: Path, voters: tuple[str, ...]) -> RaftConfig:
     return RaftConfig("n0", peers, folder, cluster_id="c", group="g", entry_size_max=1024, **sizes)
 
 
-def made(folder: Path, voters: tuple[str, ...]) -> Path:
+def made(folder: Path, voters: tuple[str, ...], *, group: str = "g") -> Path:
     """A stopped node that has run, whose log was cut, with one of each file that there may be."""
     names = tuple(map(NodeId, voters))
-    identity = Identity("c", "g", NodeId("n0"), FILE_SIZE, 2048, voters=names)
+    identity = Identity("c", group, NodeId("n0"), FILE_SIZE, 2048, voters=names)
     format_node(folder, identity, incarnation=1)
     clock = Clock()
-    node = open_node(folder, cluster_id="c", group="g", node_id="n0", clock=clock)
+    node = open_node(folder, cluster_id="c", group=group, node_id="n0", clock=clock)
     for _ in range(3):
         clock.now += 10
         node.log.append([b"x" * 500] * 8, Term(1))
@@ -72,7 +73,8 @@ def made(folder: Path, voters: tuple[str, ...]) -> Path:
     task.run()
     node.log.finish_trim(task)
     node.close()
-    open_folder(config_of(folder, voters), Lines()).close(False)  # type: ignore[arg-type]
+    config = replace(config_of(folder, voters), group=group)
+    open_folder(config, Lines()).close(False)  # type: ignore[arg-type]
     for peer in voters[1:] or ("n9",):  # one that was removed since
         assert KnownPeers(OS_FILES, folder).vouch(NodeId(peer), 5) is None
         generations = Generations(OS_FILES, folder, NodeId("n0"))

@@ -12,7 +12,17 @@ from dledger.core.log_view import LogView
 from dledger.core.messages import AppendEntries, AppendReply, Heartbeat, HeartbeatReply
 from dledger.core.progress import Mode
 from dledger.core.replication import SafetyViolation
-from dledger.core.types import NO_ENTRY, NO_INDEX, EntryId, Index, NodeId, Reason, Role, Term, TermRun
+from dledger.core.types import (
+    NO_ENTRY,
+    NO_INDEX,
+    EntryId,
+    Index,
+    NodeId,
+    Reason,
+    Role,
+    Term,
+    TermRun,
+)
 
 from .net import Net, runs_between
 
