@@ -172,8 +172,8 @@ MACHINES = (
         ("R8",),
         one_patch(
             "dledger.objects.kv_machine",
-            "            self._leases[number] = _Lease(*lease)\n",
-            "            self._leases[number] = _Lease(lease[0], 1 << 60)\n",
+            "{number: _Lease(*lease) for number, lease in found}",
+            "{number: _Lease(lease[0], 1 << 60) for number, lease in found}",
         ),
         tests=(_KV_LEASES,),
     ),
@@ -202,8 +202,8 @@ MACHINES = (
         ("R8",),
         one_patch(
             "dledger.objects.kv_machine",
-            "arguments[2] and arguments[2] not in self._leases:",
-            "arguments[2] not in (0, *self._leases, *range(9)):",
+            "arguments[2] and arguments[2] not in self._leases.values:",
+            "arguments[2] not in (0, *self._leases.values, *range(9)):",
         )
         + one_patch(
             "dledger.objects.kv_machine",
@@ -217,8 +217,8 @@ MACHINES = (
         ("R8",),
         one_patch(
             "dledger.objects.kv_machine",
-            "        self.revision, self.compacted, items, leases, history = of_json(state)\n",
-            "        self.revision, _, items, leases, history = of_json(state)\n",
+            "self.revision, self.compacted = of_json",
+            "self.revision, _ = of_json",
         ),
         tests=(_KV_LEASES,),
     ),

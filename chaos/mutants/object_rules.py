@@ -57,14 +57,18 @@ OBJECTS = (
         "a-restored-dictionary-keeps-its-old-keys",
         Patch(
             _DICT,
-            "        self.values = of_json(state)\n",
-            "        self.values.update(of_json(state))\n",
+            "        self._all, self._sum = FreezableDict(), 0\n",
+            "",
         ),
     ),
     _of(
         "dictionary",
         "a-state-changes-while-it-is-written",
-        Patch(_DICT, "        values = dict(self.values)\n", "        values = self.values\n"),
+        Patch(
+            "dledger.objects.frozen",
+            "                view.kept.setdefault(key, self.values[key])\n",
+            "                pass\n",
+        ),
         rules=("R15",),
     ),
     _of(
@@ -101,8 +105,8 @@ OBJECTS = (
         "a-lease-is-lost-with-a-restored-state",
         Patch(
             _KV,
-            "            self._leases[number] = _Lease(*lease)\n",
-            "            self._leases[number] = _Lease(lease[0], 1 << 60)\n",
+            "{number: _Lease(*lease) for number, lease in found}",
+            "{number: _Lease(lease[0], 1 << 60) for number, lease in found}",
         ),
     ),
     _of(

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
-from typing import Any, Generic, TypeVar, cast
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, BinaryIO, Generic, TypeVar, cast
 
 from dledger.config import RaftConfig
 from dledger.machine.node import Consistency
-from dledger.machine.state_machine import Entry, ReplicatedStateMachine
-from dledger.objects.replicated_object import ReplicatedObject, as_json, of_json, text
-from dledger.objects.sorted_keys import SortedKeys
+from dledger.machine.state_machine import Entry
+from dledger.objects.frozen import FreezableDict
+from dledger.objects.replicated_object import ReplicatedObject, text
+from dledger.objects.state_lines import InLines, dict_parts, dicts_of
 from dledger.objects.state_sum import bytes_of_pair, checksum_of, hash_of_pair, part_of, sum_anew
 
 V = TypeVar("V")
 T = TypeVar("T")
 
 
-class DictMachine(ReplicatedStateMachine[list[Any], Any]):
+class DictMachine(InLines[list[Any], Any]):
     """Commands are [verb, argument, …]; results are the values before."""
 
     def __init__(self) -> None:
-        self.values: dict[str, Any] = {}
-        self._keys = SortedKeys[str]()
+        self._all = FreezableDict[str, Any]()
         #: Of all keys with their values; each change keeps it up to date.
         self._sum = 0
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The dictionary, for looking."""
+        return self._all.values
 
     def apply(self, entry: Entry[list[Any]]) -> Any:
         """Change the dictionary."""
@@ -45,44 +50,40 @@ class DictMachine(ReplicatedStateMachine[list[Any], Any]):
                 self._put(key, value)
             return self.values[key]
         assert verb == "clear", f"no command of this class is {verb}"
-        self.values.clear()
-        self._keys = SortedKeys()
+        self._all = FreezableDict()
         self._sum = 0
         return None
 
     def _put(self, key: str, value: Any) -> Any:
         before = None
-        if key in self.values:
-            before = self.values[key]
+        if key in self._all.values:
+            before = self._all.values[key]
             self._sum -= hash_of_pair(key, before)
-        else:
-            self._keys.add(key)
-        self.values[key] = value
+        self._all.put(key, value)
         self._sum += hash_of_pair(key, value)
         return before
 
     def _pop(self, key: str) -> Any:
-        before = self.values.pop(key)
-        self._keys.remove(key)
+        before = self._all.pop(key)
         self._sum -= hash_of_pair(key, before)
         return before
 
     def checksum(self) -> int:
         """CRC-32 of the sum of all keys with their values, and of some that it reads anew."""
-        part = part_of(self._keys, self._sum)
+        part = part_of(self._all.keys, self._sum)
         anew = sum_anew(bytes_of_pair(key, self.values.get(key)) for key in part)
         return checksum_of(len(self.values), self._sum, anew)
 
-    def snapshot(self) -> Callable[[], bytes]:
-        """The dictionary as it is now; a thread writes it, as values are replaced, not changed."""
-        values = dict(self.values)
-        return lambda: as_json(values)
+    def snapshot(self) -> Callable[[], Iterator[bytes]]:
+        """The dictionary as it is now; a thread writes it while values are replaced."""
+        return dict_parts(self._all.freeze())
 
-    def restore(self, state: bytes) -> None:
-        """Take another dictionary."""
-        self.values = of_json(state)
-        self._keys = SortedKeys(self.values)
-        self._sum = sum(hash_of_pair(key, value) for key, value in self.values.items())
+    def restore_from(self, state: BinaryIO) -> None:
+        """Take another dictionary, line by line."""
+        self._all, self._sum = FreezableDict(), 0
+        for pairs in dicts_of(state):
+            self._all.extend(pairs)
+            self._sum += sum(hash_of_pair(key, value) for key, value in pairs.items())
 
 
 class ReplicatedDict(ReplicatedObject[list[Any], Any], Generic[V]):

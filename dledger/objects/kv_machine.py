@@ -20,13 +20,15 @@ import base64
 import heapq
 import json
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 from dledger.errors import CommandRefused, Compacted
-from dledger.machine.state_machine import Entry, ReplicatedStateMachine, json_bytes
-from dledger.objects.replicated_object import as_json, of_json
-from dledger.objects.sorted_keys import SortedKeys
+from dledger.machine.state_machine import Entry, json_bytes
+from dledger.objects.frozen import FreezableDict
+from dledger.objects.replicated_object import of_json
+from dledger.objects.state_lines import InLines, lines, lists_of, of_list
 from dledger.objects.state_sum import checksum_of, hash_of, part_of, sum_anew
 
 _BYTES, _JSON = "b", "j"
@@ -93,7 +95,7 @@ class _Lease(NamedTuple):
     until_ms: int
 
 
-class KeyValueMachine(ReplicatedStateMachine[list[Any], Any]):
+class KeyValueMachine(InLines[list[Any], Any]):
     """See the module's text."""
 
     #: Changes that are kept for watchers, and their bytes; the same on every node.
@@ -109,10 +111,8 @@ class KeyValueMachine(ReplicatedStateMachine[list[Any], Any]):
         self.revision = 0
         #: Changes up to this revision are gone.
         self.compacted = 0
-        self.items: dict[str, Item] = {}
-        self._keys = SortedKeys[str]()
-        self._leases: dict[int, _Lease] = {}
-        self._numbers = SortedKeys[int]()
+        self._all = FreezableDict[str, Item]()
+        self._leases = FreezableDict[int, _Lease]()
         self._leased: dict[int, set[str]] = {}
         self._ends: list[tuple[int, int]] = []
         self._history: list[Change] = []
@@ -120,6 +120,11 @@ class KeyValueMachine(ReplicatedStateMachine[list[Any], Any]):
         #: Of items, leases and history; each change keeps them up to date.
         self._items_sum = self._leases_sum = self._history_sum = 0
         self._begun = False
+
+    @property
+    def items(self) -> dict[str, Item]:
+        """Items by key, for looking."""
+        return self._all.values
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -142,7 +147,7 @@ class KeyValueMachine(ReplicatedStateMachine[list[Any], Any]):
         return self._ends[0][0] if self._ends else None
 
     def _range(self, first: str, end: str, limit: int) -> list[str]:
-        return self._keys.between(first, end or None, limit)
+        return self._all.keys.between(first, end or None, limit)
 
     # -- commands ----------------------------------------------------------------------------------
 
@@ -159,7 +164,7 @@ class KeyValueMachine(ReplicatedStateMachine[list[Any], Any]):
                 return None
             if verb == "compact":
                 return self._compact(arguments[0])
-            lease = self._leases.get(arguments[0])
+            lease = self._leases.values.get(arguments[0])
             if lease is None:
                 raise _no_lease(arguments[0])
             if verb == "renew":
@@ -177,7 +182,7 @@ class KeyValueMachine(ReplicatedStateMachine[list[Any], Any]):
         holds = all(self._holds(*compare) for compare in compares)
         doing = then if holds else otherwise
         for verb, *arguments in doing:
-            if verb == "put" and arguments[2] and arguments[2] not in self._leases:
+            if verb == "put" and arguments[2] and arguments[2] not in self._leases.values:
                 raise _no_lease(arguments[2])
         self._begun = False
         results = [self._do(*one) for one in doing]
@@ -206,12 +211,11 @@ class KeyValueMachine(ReplicatedStateMachine[list[Any], Any]):
     def _put(self, key: str, text: str, lease: int) -> Item | None:
         revision, before = self._change(), self.items.get(key)
         if before is None:
-            self._keys.add(key)
             item = Item(key, text, revision, revision, 1, lease)
         else:
             item = Item(key, text, revision, before.created, before.version + 1, lease)
             self._let_go(before)
-        self.items[key] = item
+        self._all.put(key, item)
         if lease:
             self._leased[lease].add(key)
         self._items_sum += self._note(Change(revision, key, item))
@@ -219,8 +223,7 @@ class KeyValueMachine(ReplicatedStateMachine[list[Any], Any]):
 
     def _delete(self, key: str) -> None:
         revision = self._change()
-        self._let_go(self.items.pop(key))
-        self._keys.remove(key)
+        self._let_go(self._all.pop(key))
         self._note(Change(revision, key, None))
 
     def _let_go(self, item: Item) -> None:
@@ -231,11 +234,9 @@ class KeyValueMachine(ReplicatedStateMachine[list[Any], Any]):
     # -- leases ------------------------------------------------------------------------------------
 
     def _set_end(self, number: int, ttl_ms: int, now_ms: int) -> int:
-        if number in self._leases:
-            self._leases_sum -= hash_of([number, *self._leases[number]])
-        else:
-            self._numbers.add(number)
-        lease = self._leases[number] = _Lease(ttl_ms, now_ms + ttl_ms)
+        if number in self._leases.values:
+            self._leases_sum -= hash_of([number, *self._leases.values[number]])
+        self._leases.put(number, lease := _Lease(ttl_ms, now_ms + ttl_ms))
         self._leases_sum += hash_of([number, *lease])
         self._leased.setdefault(number, set())
         heapq.heappush(self._ends, (now_ms + ttl_ms, number))
@@ -250,11 +251,10 @@ class KeyValueMachine(ReplicatedStateMachine[list[Any], Any]):
         for key in sorted(self._leased[number]):
             self._delete(key)
         self._leases_sum -= hash_of([number, *self._leases.pop(number)])
-        self._numbers.remove(number)
         del self._leased[number]
 
     def _is_stale(self, until_ms: int, number: int) -> bool:
-        lease = self._leases.get(number)
+        lease = self._leases.values.get(number)
         return lease is None or lease.until_ms != until_ms
 
     # -- history -----------------------------------------------------------------------------------
@@ -313,21 +313,37 @@ class KeyValueMachine(ReplicatedStateMachine[list[Any], Any]):
         sums = self._items_sum, self._leases_sum, self._history_sum
         by = sum(sums)
         parts = (
-            sum_anew(json_bytes(list(self.items.get(key, ()))) for key in part_of(self._keys, by)),
-            sum_anew(json_bytes([n, *self._leases.get(n, ())]) for n in part_of(self._numbers, by)),
+            sum_anew(
+                json_bytes(list(self.items.get(key, ()))) for key in part_of(self._all.keys, by)
+            ),
+            sum_anew(
+                json_bytes([n, *self._leases.values.get(n, ())])
+                for n in part_of(self._leases.keys, by)
+            ),
             sum_anew(json_bytes(_summed(change)) for change in part_of(self._history, by)),
         )
-        counts = len(self._keys), len(self.items), len(self._leases), len(self._history)
+        counts = len(self._all.keys), len(self.items), len(self._leases.values), len(self._history)
         return checksum_of(self.revision, self.compacted, *counts, *sums, *parts)
 
-    def snapshot(self) -> Callable[[], bytes]:
-        """Items, leases and history; a thread writes copies of them."""
-        head = self.revision, self.compacted
-        items, leases = list(self.items.values()), dict(self._leases)
-        history = list(self._history)
-        return lambda: as_json([*head, items, list(leases.items()), history])
+    def snapshot(self) -> Callable[[], Iterator[bytes]]:
+        """Items, leases and history as they are now; a thread writes them."""
+        head = b"[%d,%d,[" % (self.revision, self.compacted)
+        items, leases = self._all.freeze(), self._leases.freeze()
+        history = of_list(self._history.copy())  # bounded, as a list of millions would take ms
 
-    def restore(self, state: bytes) -> Callable[[], None]:
+        def parts() -> Iterator[bytes]:
+            with closing(items), closing(leases):
+                yield head
+                yield from lines(items.take, lambda pairs: [item for _, item in pairs])
+                yield b"],["
+                yield from lines(leases.take, list)
+                yield b"],["
+                yield from lines(history, list)
+                yield b"]]"
+
+        return parts
+
+    def restore_from(self, state: BinaryIO) -> Callable[[], None]:
         """Take another state, on the event loop: watches look at it there."""
         other = type(self)()
         other._fill(state)
@@ -339,23 +355,30 @@ class KeyValueMachine(ReplicatedStateMachine[list[Any], Any]):
 
         return take
 
-    def _fill(self, state: bytes) -> None:
-        self.revision, self.compacted, items, leases, history = of_json(state)
-        self.items = {key: Item(key, *rest) for key, *rest in items}
-        self._keys = SortedKeys(self.items)
-        for number, lease in leases:
-            self._leases[number] = _Lease(*lease)
-            self._leased[number] = set()
-        self._numbers = SortedKeys(self._leases)
+    def _fill(self, state: BinaryIO) -> None:
+        head = state.readline()
+        if head.endswith(b",[\n"):
+            self.revision, self.compacted = of_json(head[:-3] + b"]")
+            parts: list[Iterable[Any]] = [lists_of(state) for _ in range(3)]
+        else:  # by a release that wrote it in one line
+            self.revision, self.compacted, *lists = of_json(head + state.read())
+            parts = [[one] for one in lists]
+        for found in parts[0]:
+            items = [Item(*one) for one in found]
+            self._all.extend({item.key: item for item in items})
+            self._items_sum += sum(map(_hash_of_item, items))
+        for found in parts[1]:
+            self._leases.extend({number: _Lease(*lease) for number, lease in found})
+            self._leases_sum += sum(hash_of([number, *lease]) for number, lease in found)
+        self._leased = {number: set() for number in self._leases.values}
+        self._ends = [(lease.until_ms, number) for number, lease in self._leases.values.items()]
+        heapq.heapify(self._ends)
         for item in self.items.values():
             if item.lease:
                 self._leased[item.lease].add(item.key)
-        self._ends = [(lease.until_ms, number) for number, lease in self._leases.items()]
-        heapq.heapify(self._ends)
-        self._items_sum = sum(map(_hash_of_item, self.items.values()))
-        self._leases_sum = sum(hash_of([n, *lease]) for n, lease in self._leases.items())
-        for revision, key, item in history:
-            self._note(Change(revision, key, None if item is None else Item(*item)))
+        for found in parts[2]:
+            for revision, key, changed in found:
+                self._note(Change(revision, key, None if changed is None else Item(*changed)))
         self._drop_history()
 
 

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO, NamedTuple
 
 from dledger.config import RaftConfig
-from dledger.machine.state_machine import Entry, ReplicatedStateMachine, json_bytes
-from dledger.objects.replicated_object import ReplicatedObject, as_json, lease_ms, of_json, text
-from dledger.objects.sorted_keys import SortedKeys
+from dledger.machine.state_machine import Entry, json_bytes
+from dledger.objects.frozen import FreezableDict
+from dledger.objects.replicated_object import ReplicatedObject, lease_ms, text
+from dledger.objects.state_lines import InLines, dict_parts, dicts_of
 from dledger.objects.state_sum import checksum_of, hash_of, part_of, sum_anew
 
 #: Between two looks of a waiter whose wake-up was missed.
@@ -34,19 +35,23 @@ class Held(NamedTuple):
     until_ms: int
 
 
-class LockMachine(ReplicatedStateMachine[list[Any], list[Any]]):
+class LockMachine(InLines[list[Any], list[Any]]):
     """Commands [verb, lock, owner, lease ms].
 
     Results [granted, owner, token, until ms, log's time].
     """
 
     def __init__(self) -> None:
-        self.locks: dict[str, Held] = {}
-        self._names = SortedKeys[str]()
+        self._all = FreezableDict[str, Held]()
         #: Of all locks; each change keeps it up to date.
         self._sum = 0
         #: Set and made anew when a lock may have become free; not part of the state.
         self.changed = asyncio.Event()
+
+    @property
+    def locks(self) -> dict[str, Held]:
+        """Locks with their holders, for looking."""
+        return self._all.values
 
     def apply(self, entry: Entry[list[Any]]) -> list[Any]:
         """Grant, renew or release."""
@@ -75,34 +80,32 @@ class LockMachine(ReplicatedStateMachine[list[Any], list[Any]]):
     def _hold(self, name: str, held: Held) -> Held:
         if name in self.locks:
             self._sum -= hash_of([name, *self.locks[name]])
-        else:
-            self._names.add(name)
-        self.locks[name] = held
+        self._all.put(name, held)
         self._sum += hash_of([name, *held])
         return held
 
     def _free(self, name: str) -> None:
-        self._sum -= hash_of([name, *self.locks.pop(name)])
-        self._names.remove(name)
+        self._sum -= hash_of([name, *self._all.pop(name)])
 
     def checksum(self) -> int:
         """CRC-32 of the sum of all locks, and of some that it reads anew."""
-        part = part_of(self._names, self._sum)
+        part = part_of(self._all.keys, self._sum)
         anew = sum_anew(json_bytes([name, *self.locks.get(name, ())]) for name in part)
         return checksum_of(len(self.locks), self._sum, anew)
 
-    def snapshot(self) -> bytes:
-        """All locks."""
-        return as_json(self.locks)
+    def snapshot(self) -> Callable[[], Iterator[bytes]]:
+        """All locks as they are now; a thread writes them."""
+        return dict_parts(self._all.freeze())
 
-    def restore(self, state: bytes) -> Callable[[], None]:
+    def restore_from(self, state: BinaryIO) -> Callable[[], None]:
         """Take other locks, on the event loop: waits for a lock are its."""
-        locks = {name: Held(*held) for name, held in of_json(state).items()}
-        names = SortedKeys(locks)
-        total = sum(hash_of([name, *held]) for name, held in locks.items())
+        locks, total = FreezableDict[str, Held](), 0
+        for found in dicts_of(state):
+            locks.extend({name: Held(*held) for name, held in found.items()})
+            total += sum(hash_of([name, *held]) for name, held in found.items())
 
         def take() -> None:
-            self.locks, self._names, self._sum = locks, names, total
+            self._all, self._sum = locks, total
             self._wake()
 
         return take

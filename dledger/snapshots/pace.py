@@ -3,7 +3,10 @@
     write a piece ─► rest until its time is over ─► the next piece
     hurry         ─► no rest from now on: the node is being closed
 
-A piece's time is its bytes by the rate; what its write and sync took counts as a part of it.
+A piece's time is its bytes by the rate; what its write and sync took counts as a part of it. A part
+that was long in the making is followed by a rest of the same length at least: while Python makes
+bytes no other thread has the interpreter, and that of the event loop gets it at rests alone without
+having to wait for it.
 Nothing is made up for: behind a slow piece the next one has its whole time. So a state takes its
 bytes by the rate, and what the disk takes longer for single pieces. A file that is written so rests
 behind its syncs, too, as every large one does, by how long they took (`commitlog`'s paced_sync.py):
@@ -18,6 +21,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from commitlog.files.system import Buffer
 from dledger.snapshots.state_file import PIECE, Lazy
+
+#: Seconds of the longest rest behind the making of a part.
+MAKING_REST_MAX = 0.1
 
 
 class Pace:
@@ -35,15 +41,22 @@ class Pace:
         self._rest = self._hurried.wait if rest is None else rest
         self._due = float("-inf")
 
+    def now(self) -> float:
+        """Seconds of the pace's clock."""
+        return self._clock()
+
     def hurry(self) -> None:
         """No rest from now on."""
         self._hurried.set()
 
-    def before(self, size: int) -> None:
-        """Rest until the time of the piece before is over; one of `size` bytes is next."""
+    def before(self, size: int, made_in: float = 0.0) -> None:
+        """Rest until the time of the piece before is over; one of `size` bytes is next.
+
+        `made_in`: seconds that it took to make it.
+        """
         if not self._rate or self._hurried.is_set():
             return
-        wait = self._due - self._clock()
+        wait = max(self._due - self._clock(), min(made_in, MAKING_REST_MAX))
         if wait > 0:
             self._rest(wait)
         self._due = self._clock() + size / self._rate
@@ -55,11 +68,15 @@ AT_ONCE = Pace(0)
 
 def pieces(parts: Iterable[Buffer], pace: Pace) -> Iterator[Buffer]:
     """The parts in pieces of at most a MiB, with rests in between."""
+    begun = pace.now()
     for part in parts:
+        made_in = pace.now() - begun
         for begin in range(0, len(part), PIECE):
             piece = part if len(part) <= PIECE else memoryview(part)[begin : begin + PIECE]
-            pace.before(len(piece))
+            pace.before(len(piece), made_in)
+            made_in = 0.0
             yield piece
+        begun = pace.now()
 
 
 class Paced(Lazy):

@@ -178,8 +178,9 @@ def rot_history(machine: Any) -> None:
 
 
 def rot_lease(machine: Any) -> None:
-    (number,) = machine._leases
-    machine._leases[number] = machine._leases[number]._replace(ttl_ms=1)
+    leases = machine._leases.values
+    (number,) = leases
+    leases[number] = leases[number]._replace(ttl_ms=1)
 
 
 #: (machine, a command that changes something, others without an effect on that, what rots)
@@ -287,10 +288,8 @@ def test_a_comparison_looks_at_no_more_than_its_part(
         applied(kv, ["grant", 10**9], number)
         applied(kv, put(f"k{number}", "j1"), number)
     by_rows = [machine.checksum() for machine in machines]
-    values._keys, locks._names = Handed(values.values), Handed(locks.locks)
-    kv._keys, kv._numbers = Handed(kv.items), Handed(kv._leases)
-    values.values, locks.locks = Closed(values.values), Closed(locks.locks)
-    kv.items, kv._leases = Closed(kv.items), Closed(kv._leases)
+    for held in (values._all, locks._all, kv._all, kv._leases):
+        held.keys, held.values = Handed(held.values), Closed(held.values)
     monkeypatch.setattr(Handed, "count", 0)
     for machine, kinds, before in zip(machines, (1, 1, 2), by_rows, strict=True):
         Handed.count = 0

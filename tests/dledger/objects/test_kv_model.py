@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dledger import CommandRefused, Compacted, Entry
+from dledger.machine.state_machine import bytes_of
 from dledger.objects.kv import end_of_prefix
 from dledger.objects.kv_machine import Item, KeyValueMachine, text_of, value_of
 
@@ -163,7 +164,7 @@ def with_leases(command: list[Any], granted: list[int]) -> list[Any]:
 
 def copy_of(machine: KeyValueMachine) -> KeyValueMachine:
     other = KeyValueMachine()
-    other.restore(machine.snapshot()())()
+    other.restore(bytes_of(machine.snapshot()))()
     return other
 
 
@@ -269,7 +270,7 @@ def test_restored_machine_forgets_the_same_history(restored_at: int) -> None:
             other.apply(entry)
         elif index == restored_at:
             other = Forgetful()
-            other.restore(machine.snapshot()())()
+            other.restore(bytes_of(machine.snapshot()))()
         assert other.compacted == machine.compacted, f"after entry {index}"
         assert other.changes(other.compacted) == machine.changes(machine.compacted)
 

@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 
 from dledger import Consistency, Entry, LogUsageError, MachineSettings
+from dledger.machine.state_machine import bytes_of
 from dledger.objects.counter import CounterMachine, ReplicatedCounter
 from dledger.objects.dictionary import DictMachine, ReplicatedDict
 from dledger.objects.election import LeaderElection
@@ -140,11 +141,11 @@ def test_states_go_there_and_back() -> None:
     counter.apply(entry(1 << 70))
     values.apply(entry(["set", "ä", [1]]))
     copies = LockMachine(), CounterMachine(), DictMachine()
-    copies[0].restore(lock.snapshot())()
+    copies[0].restore(bytes_of(lock.snapshot()))()
     copies[1].restore(counter.snapshot())
     encode = values.snapshot()
     values.apply(entry(["set", "b", 1]))
-    copies[2].restore(encode())
+    copies[2].restore(bytes_of(encode))
     assert copies[0].locks == lock.locks
     assert copies[1].total == 1 << 70
     assert copies[2].values == {"ä": [1]}

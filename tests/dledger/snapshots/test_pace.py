@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from commitlog.files.system import OS_FILES
 from dledger.core.types import Index, Term
 from dledger.log.log_start import LogStart
-from dledger.snapshots.pace import AT_ONCE, Pace, Paced
+from dledger.snapshots.pace import AT_ONCE, MAKING_REST_MAX, Pace, Paced, pieces
 from dledger.snapshots.snapshot_files import SnapshotFolder
 from dledger.snapshots.state_file import PIECE
 from tests.waiting import limit
@@ -58,6 +59,23 @@ def test_a_state_takes_its_bytes_by_the_rate_and_no_longer(tmp_path: Path) -> No
     assert len(clock.rests) == 8
     with folder.find_recent(START).open() as file:
         assert file.read() == b"".join(state)
+
+
+def test_behind_a_part_that_was_long_in_the_making_others_have_as_long() -> None:
+    clock = Clock()
+
+    def parts() -> Iterator[bytes]:
+        for seconds in (0.03, 5.0, 0.001):
+            clock.now += seconds
+            yield b"x" * 100
+
+    pace = Pace(100 / 0.002, clock, clock.rest)  # a part in 2 ms
+    for _ in pieces(parts(), pace):
+        clock.now += 0.5  # to write it is no making
+    assert clock.rests == pytest.approx([0.03, MAKING_REST_MAX, 0.001])
+    pace.hurry()
+    assert len(list(pieces(parts(), pace))) == 3
+    assert len(clock.rests) == 3
 
 
 def test_parts_are_cut_in_pieces_and_none_is_lost() -> None:
