@@ -25,13 +25,14 @@ def test_a_seed_with_lost_files_is_clean(seed: int) -> None:
 
 
 def test_every_small_file_is_lost_and_those_that_forgot_are_readmitted() -> None:
-    lost: set[str] = set()
-    readmitted = 0
-    for seed in (1, 6):
+    """By the first seeds that lose them: which these are changes with every rule."""
+    files, lost, readmitted = {"hardstate", "flushmark", "truncate"}, set[str](), 0
+    for seed in range(1, 40):
         world = World(seed, 3, 25.0, profile=LOST_FILES)
         assert not world.run().violation
         assert world.churn is not None
         lost |= {Path(name).name for name in world.churn.lost_files}
         readmitted += world.churn.done.get("readmit", 0)
-    assert lost == {"hardstate", "flushmark", "truncate"}
-    assert readmitted >= 2, "two that forgot"
+        if lost == files and readmitted >= 2:  # two that forgot
+            break
+    assert (lost, readmitted >= 2) == (files, True)
