@@ -12,6 +12,8 @@ import pytest
 from tests.waiting import limit
 
 ROOT = Path(__file__).parents[2]
+#: Other plugins take longer to import than these tests take.
+ONLY_XDIST = ("-p", "xdist.plugin", "-p", "no:cacheprovider")
 CONFTEST = """
 from tests.scheduling import ScopeScheduling
 
@@ -107,9 +109,9 @@ def _pytest(folder: Path, workers: int) -> str:
     (folder / "conftest.py").write_text(CONFTEST)
     spread = (f"-n{workers}", "--dist=loadscope", "--no-loadscope-reorder")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *spread, "-p", "no:cacheprovider", str(folder)],
+        [sys.executable, "-m", "pytest", *ONLY_XDIST, *spread, str(folder)],
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
