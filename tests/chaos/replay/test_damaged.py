@@ -242,8 +242,14 @@ def test_what_cannot_be_run_again_is_refused_before_it_runs(
         assert "is no folder of such a run" in done.output
 
 
+def chances(short: int, count: int) -> list[Any]:
+    """Seeds; those from `short` on are in the long layers."""
+    long = (pytest.param(seed, marks=pytest.mark.long) for seed in range(short, count))
+    return [*range(short), *long]
+
+
 @pytest.mark.usefixtures("nothing_runs")
-@pytest.mark.parametrize("chance", range(60))
+@pytest.mark.parametrize("chance", chances(15, 60))
 def test_a_live_run_that_is_spoiled(tmp_path: Path, chance: int) -> None:
     """Five places each, by a seed; half of them as an earlier release left the folder."""
     random = Random(chance)
@@ -255,7 +261,7 @@ def test_a_live_run_that_is_spoiled(tmp_path: Path, chance: int) -> None:
 
 
 @pytest.mark.usefixtures("nothing_runs")
-@pytest.mark.parametrize("chance", range(20))
+@pytest.mark.parametrize("chance", chances(5, 20))
 def test_a_simulated_run_that_is_spoiled(simulated: Path, tmp_path: Path, chance: int) -> None:
     random = Random(chance)
     for number in range(5):
