@@ -337,7 +337,7 @@ EMBEDDED = (
         "a-restore-that-fails-leaves-what-it-made",
         ("R6",),
         one_patch(
-            "cluster.backup.new_folders", "for name in _names(folder) - names:", "for name in ():"
+            "cluster.move.new_folders", "for name in _names(folder) - names:", "for name in ():"
         ),
         tests=(_NEW + "test_a_backup_that_turns_out_damaged_leaves_no_folder",),
     ),

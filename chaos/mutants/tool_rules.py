@@ -6,6 +6,7 @@ from chaos.mutants.mutant import Mutant
 from chaos.mutants.patch import one_patch
 
 _FOLDERS = "tests/cluster/commands/test_damaged_folders.py::"
+_MOVES = "tests/cluster/move/test_killed_moves.py::"
 _PARTIAL = "tests/cluster/commands/test_partial_backup.py::"
 
 TOOLS = (
@@ -51,5 +52,11 @@ TOOLS = (
             "                raise\n",
         ),
         tests=(_PARTIAL + "test_the_other_groups_of_a_host_are_copied",),
+    ),
+    Mutant(
+        "an-import-makes-its-nodes-under-their-own-names",
+        ("R6",),
+        one_patch("cluster.move.into_log", "Path(raft.data_dir) / STAGING", "Path(raft.data_dir)"),
+        tests=(_MOVES + "test_one_that_is_killed_leaves_no_node_and_the_next_begins_anew",),
     ),
 )

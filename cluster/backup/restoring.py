@@ -19,9 +19,9 @@ from cluster.backup.backing_up import content_of, state_of
 from cluster.backup.entries import shortened, verified
 from cluster.backup.errors import BackupError
 from cluster.backup.manifest import Manifest, Piece
-from cluster.backup.new_folders import STAGING, all_or_nothing, clear, move_up
 from cluster.backup.places import Place
 from cluster.move.new_folder import SYNC_BYTES, open_new, raise_term, sync
+from cluster.move.new_folders import STAGING, all_or_nothing, clear, move_up
 from commitlog.files.system import OS_FILES, FileSystem
 from dledger.config import RaftConfig
 from dledger.core.configuration import ConfigurationEntry, of_voters

@@ -24,7 +24,7 @@ class Failed:
 class SomeFailed(BackupError):
     """Groups were not copied; the text names their folders, and the reason of each."""
 
-    advice = "mend what it names, then run it again"
+    advice = "look at what it names, then run it again"
 
     def __init__(self, failed: Sequence[Failed], copied: int) -> None:
         self.retriable = bool(copied) or all(is_retriable(one.error) for one in failed)

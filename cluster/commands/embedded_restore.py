@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from cluster.backup.manifest import Manifest
-from cluster.backup.new_folders import all_or_nothing, clear, is_new
 from cluster.backup.places import Place
 from cluster.backup.restoring import Until, restore
 from cluster.commands.backup import moment_text, now_ms
 from cluster.commands.errors import USAGE, CommandError
+from cluster.move.new_folders import all_or_nothing, clear, is_new
 from commitlog.files.system import OS_FILES
 from dledger.config import RaftConfig, node_name_error
 from dledger.runtime import folder_names

@@ -68,7 +68,7 @@ def is_node(files: FileSystem, folder: Path) -> bool:
 
     A folder of the name of that file is a group's; one that a restore fills is no node yet.
     """
-    from cluster.backup.new_folders import STAGING
+    from cluster.move.new_folders import STAGING
     from dledger.durable import identity
     from dledger.runtime.folder_check import has_lost_its_identity
 

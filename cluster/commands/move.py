@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -15,13 +15,15 @@ from cluster.commands.errors import USAGE, CommandError
 from cluster.commands.local import any_port_option, fitted_members, nodes_option, root_option
 from cluster.commands.output import emit, output_option
 from cluster.commands.progress import Done, progress
+from cluster.core.internal_topics import StateChange
 from cluster.local import plan, profile
 from cluster.local.launcher import LocalCluster
 from cluster.local.log_sizes import settings_for
 from cluster.local.node_files import write_node_file
-from cluster.local.profile import BROKER
+from cluster.local.profile import BROKER, Member
 from cluster.move.configs import read_configs
 from cluster.move.into_log import import_into
+from cluster.move.new_folders import all_or_nothing
 from cluster.move.source import Source, Survey, refuse_used
 from cluster.move.to_dledger import export_dledger, notes_for_03
 from cluster.move.to_plain import export_plain
@@ -62,14 +64,7 @@ def import_(
     entries = 0
     if yes:
         members = fitted_members(plan.plan(nodes), any_port)
-        cluster = LocalCluster.create(root, members, settings)
-        now_ms = time.time_ns() // 1_000_000
-        for member in cluster.profile.of_kind(BROKER):
-            file = write_node_file(root, cluster.profile, member)
-            raft = build_node(read_node(file, {})).raft
-            with progress(f"{member.name}: entry", survey.messages + len(changes)) as told:
-                entries = import_into(source, survey, changes, raft, now_ms=now_ms, progress=told)
-        profile.save(root, replace(cluster.profile, formatted=True))
+        entries = _imported(source, survey, changes, root, members, settings)
     row = {
         **_row(survey),
         "groups": len(configs.groups),
@@ -132,6 +127,32 @@ def export(
             written = export_plain(source, survey, out, config, progress=told)
     row = {**_row(survey), "written": written, "into": str(out)}
     _tell(row, notes, yes, f"dledger inspect {out}", output)
+
+
+def _imported(
+    source: Source,
+    survey: Survey,
+    changes: Sequence[StateChange],
+    root: Path,
+    members: Sequence[Member],
+    settings: Mapping[str, str],
+) -> int:
+    """The cluster in `root`, whole or not at all; how many entries each node has."""
+    with all_or_nothing([root]):
+        cluster = LocalCluster.create(root, members, settings)
+        profile.profile_path(root).unlink()  # until it is whole: dledger up starts no half of it
+        brokers = cluster.profile.of_kind(BROKER)
+        files = [write_node_file(root, cluster.profile, member) for member in brokers]
+        entries = import_into(
+            source,
+            survey,
+            changes,
+            [build_node(read_node(file, {})).raft for file in files],
+            now_ms=time.time_ns() // 1_000_000,
+            progress=lambda node: progress(f"{node}: entry", survey.messages + len(changes)),
+        )
+        profile.save(root, replace(cluster.profile, formatted=True))
+    return entries
 
 
 def _survey(source: Source) -> Survey:

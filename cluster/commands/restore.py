@@ -15,7 +15,6 @@ from typing import Any
 import click
 
 from cluster.backup.manifest import Manifest
-from cluster.backup.new_folders import all_or_nothing
 from cluster.backup.places import Place, place_of
 from cluster.backup.restoring import Restored, Until, check_until, restore
 from cluster.broker.access.audit.restored import NOTE
@@ -32,6 +31,7 @@ from cluster.local.launcher import LocalCluster
 from cluster.local.log_sizes import settings_for
 from cluster.local.node_files import write_node_file
 from cluster.local.profile import BROKER
+from cluster.move.new_folders import all_or_nothing
 from cluster.settings.node import build_node, read_node
 from commitlog.files.system import OS_FILES
 from dledger.config import RaftConfig

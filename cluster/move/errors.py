@@ -1,4 +1,4 @@
-"""Why a store is not moved."""
+"""Why a store is not moved, and why no node is made."""
 
 from __future__ import annotations
 
@@ -13,6 +13,22 @@ class MoveRefused(Advised):
     """The move was refused before any byte was written; the text says how to proceed."""
 
     advice = "move another replica, or a backup"
+    retriable = False
+    exit_code = 1
+
+
+class FolderBusy(Advised):
+    """Another command is making a node in the same folder."""
+
+    advice = "let it end, or name another folder"
+    retriable = True
+    exit_code = 4
+
+
+class FolderLeft(Advised):
+    """A command failed and could not remove all that it had made; the text names the rest."""
+
+    advice = "remove what it names, then run this again"
     retriable = False
     exit_code = 1
 

@@ -3,9 +3,9 @@
     formatted folder ─► entries of the source ─► entries with topics, groups, offsets ─► closed
 
 A source in DLedger's layout keeps positions, indexes and terms, and its empty checksums are filled.
-Any other source begins at 0 with term 1. The node's folder gets its identity at once but belongs to
-a cluster whose profile is written last; a crash before leaves a folder that `dledger import`
-refuses as used.
+Any other source begins at 0 with term 1. The nodes are made in staging folders and move up when all
+are whole (`cluster.move.new_folders`): an error leaves none, and a process that is killed leaves
+folders that no node starts on, which the next import into them removes.
 
 Every node of the new cluster gets the same bytes: the import is a function of the source and of
 `now_ms`, the stamp of the entries at the end.
@@ -14,11 +14,15 @@ Every node of the new cluster gets the same bytes: the import is a function of t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 
 from cluster.core.internal_topics import StateChange, encode_change
 from cluster.move.errors import MoveRefused
 from cluster.move.new_folder import SYNC_BYTES, open_new, raise_term, sync
+from cluster.move.new_folders import STAGING, all_or_nothing, clear, move_up
 from cluster.move.relocate import Relocation
 from cluster.move.source import Source, Survey
 from commitlog.files.system import OS_FILES, FileSystem
@@ -28,7 +32,7 @@ from commitlog.records.record import BLANK_SIZE, HEADER_SIZE
 from dledger.config import RaftConfig
 from dledger.core.types import Index, NodeId, Term
 from dledger.durable.identity import Identity
-from dledger.log.node_storage import NodeStorage
+from dledger.log.node_storage import NodeStorage, refuse_used
 
 _UNIT_BYTES = 4 << 20  # of entries appended at once
 _HOST = bytes(4) + (0).to_bytes(4, "big")  # 0.0.0.0:0: these entries came from no client
@@ -40,18 +44,52 @@ def import_into(
     source: Source,
     survey: Survey,
     changes: Sequence[StateChange],
-    raft: RaftConfig,
+    nodes: Sequence[RaftConfig],
     *,
     now_ms: int,
     files: FileSystem = OS_FILES,
-    progress: Progress = lambda _: None,
+    progress: Callable[[str], AbstractContextManager[Progress]] = lambda _: nullcontext(_silent),
 ) -> int:
-    """Format `raft.data_dir` and fill its log; returns the number of entries.
+    """Make the folder of each node and fill its log; returns the number of entries in each.
 
-    `progress` is called with the number of entries that were written, after each few of them.
+    `progress(node id)` is entered around the making of each node, and is told how many entries are
+    written, after each few of them. After an error no folder is left.
 
-    Raises MoveRefused when a record does not fit the node's files, StoreLayoutError when the folder
-    is in use, OSError.
+    Raises MoveRefused when a record does not fit the nodes' files, StoreLayoutError when a folder
+    is in use, FolderBusy while another import fills it, OSError.
+    """
+    for raft in nodes:
+        _refuse_large(survey, _identity(source, survey, raft))
+    folders = [Path(raft.data_dir) for raft in nodes]
+    for folder in folders:
+        clear(folder, files)
+        refuse_used(files, folder)
+    entries = 0
+    with all_or_nothing(folders):
+        for raft in nodes:
+            staged = replace(raft, data_dir=Path(raft.data_dir) / STAGING)
+            with progress(raft.node_id) as told:
+                entries = fill(source, survey, changes, staged, now_ms, files, told)
+        move_up(folders, files)
+    return entries
+
+
+def _silent(_: int) -> None:
+    """Progress that is not shown."""
+
+
+def fill(
+    source: Source,
+    survey: Survey,
+    changes: Sequence[StateChange],
+    raft: RaftConfig,
+    now_ms: int,
+    files: FileSystem,
+    progress: Progress,
+) -> int:
+    """Format `raft.data_dir` itself and fill its log; returns the number of entries.
+
+    Raises as `import_into`; what it made is left.
     """
     identity = _identity(source, survey, raft)
     _refuse_large(survey, identity)

@@ -5,6 +5,9 @@
                        currterm  checkpoint
           consumequeue/  index/  config/*.json
 
+The log is written in a staging folder, which no node starts on and no broker of theirs sees; it
+moves up when our files are gone from it. `abort` is there until all is written.
+
 Physical offsets, indexes and terms stay. DLedger 0.3 refuses to append bodies above 4 MiB but reads
 them; they are told.
 """
@@ -14,12 +17,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from cluster.move.exported_state import write_configs
-from cluster.move.into_log import Progress, import_into
+from cluster.move.into_log import Progress, fill
+from cluster.move.new_folders import STAGING, all_or_nothing
 from cluster.move.source import Source, Survey, refuse_used
 from commitlog.errors import StoreUsageError
 from commitlog.files.system import OS_FILES, FileSystem
 from commitlog.inspect.geometry import DerivedSizes
 from commitlog.inspect.rebuild import Rebuild
+from commitlog.store.layout import StoreLayout
 from commitlog.store.reader import StoreReader
 from dledger.config import RaftConfig
 from dledger.durable import identity as identities
@@ -47,7 +52,7 @@ def export_dledger(
             f"{source.path} begins with plain records; export it as a plain store, or import it "
             "into a cluster first"
         )
-    folder = out / f"dledger-{node_id}"
+    folder = out / STAGING / f"dledger-{node_id}"
     raft = RaftConfig(
         node_id=node_id,
         cluster_id="exported",
@@ -56,11 +61,19 @@ def export_dledger(
         data_file_size=source.data_file_size,
         index_file_size=INDEX_FILE_SIZE,
     )
-    # Written by our own storage, so Java gets a whole log: every slot, zeros where nothing is.
-    entries = import_into(source, survey, (), raft, now_ms=0, files=files, progress=progress)
-    _remove_ours(folder, files)
-    write_configs(source, survey, out, files)
-    _derive(out, files)
+    abort = StoreLayout(out).abort
+    with all_or_nothing([out]):
+        files.make_dirs(out)
+        files.write_atomic(abort, b"")
+        # Written by our own storage, so Java gets a whole log: every slot, zeros where nothing is.
+        entries = fill(source, survey, (), raft, 0, files, progress)
+        _remove_ours(folder, files)
+        files.rename(folder, out / folder.name)
+        files.remove_dir(folder.parent)
+        write_configs(source, survey, out, files)
+        _derive(out, files)
+        files.remove(abort)
+        files.sync_dir(out)
     return entries
 
 
@@ -75,7 +88,7 @@ def notes_for_03(survey: Survey) -> list[str]:
 
 
 def _remove_ours(folder: Path, files: FileSystem) -> None:
-    """The identity last: until then the folder is one of ours, after that one of Java's."""
+    """Removes our own files: the folder is one of Java's then."""
     for name in files.list(folder):
         if files.is_dir(folder / name):
             if name == "staging" and not files.list(folder / name):

@@ -16,6 +16,7 @@ from pathlib import Path
 from cluster.move.errors import MoveRefused
 from cluster.move.exported_state import write_configs
 from cluster.move.into_log import Progress
+from cluster.move.new_folders import all_or_nothing
 from cluster.move.relocate import Relocation
 from cluster.move.source import INTERNAL_TOPICS, Source, Survey, refuse_used
 from commitlog.config import StoreConfig
@@ -49,12 +50,13 @@ def export_plain(
             f"{config.commit_log_file_size}; give a larger --commit-log-file-size"
         )
     layout = StoreLayout(out)
-    files.make_dirs(layout.staging)
-    write_abort(files, layout, os.getpid())
-    count = _write_log(source, layout, config, files, progress)
-    with MessageStore(out, config, files=files, threads=False):
-        pass  # recovers the log, derives queues and index, and closes cleanly
-    write_configs(source, survey, out, files)
+    with all_or_nothing([out]):
+        files.make_dirs(layout.staging)
+        write_abort(files, layout, os.getpid())
+        count = _write_log(source, layout, config, files, progress)
+        write_configs(source, survey, out, files)  # first: the store's end takes `abort` away
+        with MessageStore(out, config, files=files, threads=False):
+            pass  # recovers the log, derives queues and index, and closes cleanly
     return count
 
 

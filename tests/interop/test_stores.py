@@ -141,7 +141,7 @@ def _import(store: Path, target: Path) -> Source:
         index_file_size=32 * 1024,
     )
     changes = read_configs(OS_FILES, opened.root).changes(survey.queues)
-    import_into(opened, survey, changes, raft, now_ms=1_700_000_000_000)
+    import_into(opened, survey, changes, [raft], now_ms=1_700_000_000_000)
     return Source(target)
 
 

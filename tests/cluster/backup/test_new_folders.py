@@ -12,12 +12,13 @@ import pytest
 
 from cluster.backup import node_log, restoring
 from cluster.backup.backing_up import back_up, read_manifest
-from cluster.backup.errors import BackupBusy, BackupDamaged, BackupError
+from cluster.backup.errors import BackupDamaged, BackupError
 from cluster.backup.manifest import Manifest
-from cluster.backup.new_folders import STAGING, all_or_nothing, clear, is_new
 from cluster.backup.node_log import NodeLog
 from cluster.backup.places import FolderPlace
 from cluster.backup.restoring import Until, restore
+from cluster.move.errors import FolderBusy, FolderLeft
+from cluster.move.new_folders import STAGING, all_or_nothing, clear, is_new
 from commitlog.errors import StoreLayoutError
 from commitlog.files.system import OS_FILES, OsFileSystem
 from dledger.config import RaftConfig
@@ -173,7 +174,7 @@ def test_a_restore_that_is_at_work_is_left_alone(tmp_path: Path) -> None:
     staging = tmp_path / "new" / STAGING
     staging.mkdir(parents=True)
     lock = OS_FILES.lock(staging / "lock")
-    with pytest.raises(BackupBusy, match="another restore is at work"):
+    with pytest.raises(FolderBusy, match="another restore or import is at work"):
         clear(tmp_path / "new", OS_FILES)
     assert staging.exists()
     lock.release()
@@ -207,6 +208,6 @@ def test_what_cannot_be_removed_is_named(tmp_path: Path, monkeypatch: pytest.Mon
             (tmp_path / "new" / "data").mkdir(parents=True)
             raise OSError("the disk ended")
 
-    monkeypatch.setattr("cluster.backup.new_folders._remove", refuse)
-    with pytest.raises(BackupError, match=r"the disk ended; it left .*/new/data behind"):
+    monkeypatch.setattr("cluster.move.new_folders._remove", refuse)
+    with pytest.raises(FolderLeft, match=r"the disk ended; it left .*/new/data behind"):
         fail()

@@ -98,7 +98,7 @@ def _import(source: Path, target: Path) -> tuple[Source, int]:
     opened = Source(source)
     survey = opened.survey()
     changes = read_configs(OS_FILES, opened.root).changes(survey.queues)
-    return opened, import_into(opened, survey, changes, _raft(target), now_ms=1_700_000_000_000)
+    return opened, import_into(opened, survey, changes, [_raft(target)], now_ms=1_700_000_000_000)
 
 
 @pytest.mark.parametrize("store", [*PLAIN, BROKER], ids=lambda path: path.parent.name + path.name)
@@ -233,5 +233,5 @@ def test_a_message_larger_than_the_files_is_refused_before_anything_is_written(
         data_file_size=128,
     )
     with pytest.raises(MoveRefused, match=r"raft\.data_file_size"):
-        import_into(source, survey, (), small, now_ms=0)
+        import_into(source, survey, (), [small], now_ms=0)
     assert not (tmp_path / "n0").exists()

@@ -4,7 +4,7 @@
 
 A program takes a folder without `identity` for one that was never formatted, so it starts on none
 that is half made. An error takes back what was made; a process that is killed leaves `.restoring`,
-which the next restore into the same folder removes.
+which the next restore or import into the same folder removes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from cluster.backup.errors import BackupBusy, BackupError
+from cluster.move.errors import FolderBusy, FolderLeft
 from commitlog.files.system import FileSystem
 from dledger.durable import identity
 from dledger.log.node_storage import LOCK_NAME
@@ -46,7 +46,7 @@ def _is_half_made(folder: Path, names: Sequence[str]) -> bool:
 def clear(folder: Path, files: FileSystem) -> None:
     """Remove the rest of a killed restore from a folder and from those directly below it.
 
-    Raises BackupBusy while that restore still runs, OSError.
+    Raises FolderBusy while that restore still runs, OSError.
     """
     below = sorted(folder.iterdir()) if folder.is_dir() else []
     for one in (folder, *below):
@@ -68,8 +68,9 @@ def _refuse_running(staging: Path, files: FileSystem) -> None:
     try:
         files.lock(staging / LOCK_NAME).release()
     except BlockingIOError:
-        raise BackupBusy(
-            f"another restore is at work in {staging.parent}; let it end, or name another folder"
+        raise FolderBusy(
+            f"another restore or import is at work in {staging.parent}; let it end, or name "
+            "another folder"
         ) from None
 
 
@@ -94,7 +95,7 @@ def move_up(folders: Sequence[Path], files: FileSystem) -> None:
 def all_or_nothing(folders: Sequence[Path]) -> Iterator[None]:
     """Take back all that the work within has made in these folders when it ends with an error.
 
-    Folders that were not there go, too. Raises BackupError, which names what could not be removed.
+    Folders that were not there go, too. Raises FolderLeft, which names what could not be removed.
     """
     before = {folder: _names(folder) for folder in folders}
     missing = {path for folder in folders for path in _missing(folder)}
@@ -112,7 +113,7 @@ def all_or_nothing(folders: Sequence[Path]) -> Iterator[None]:
             if path.is_dir() and not _names(path):
                 path.rmdir()
         if left:
-            raise BackupError(
+            raise FolderLeft(
                 f"{error}; it left {', '.join(map(str, left))} behind, which could not be removed: "
                 "remove it, then run this again"
             ) from error
