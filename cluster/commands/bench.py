@@ -5,17 +5,19 @@ from __future__ import annotations
 import importlib
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import ModuleType
-from typing import Any, NoReturn, get_type_hints
+from typing import Any, NoReturn, TypeVar, get_type_hints
 
 import click
 
 from cluster.bench.interpreter import description
-from cluster.commands.errors import FAILED, USAGE, CommandError
+from cluster.commands.errors import FAILED, NOT_THERE, USAGE, CommandError
 from cluster.commands.output import report_option, to_json
 from cluster.commands.registry import BENCHES_GROUP, LazyGroup
 
+Options = TypeVar("Options")
 BENCHES = {
     "consume": "A local cluster and one client that reads a topic from its start.",
     "disk": "This machine's disk: what every other figure is compared with.",
@@ -35,15 +37,36 @@ def bench() -> None:
 
 
 def parse(pairs: tuple[str, ...]) -> dict[str, Any]:
-    """KEY=VALUE with numbers, true/false and 1,2,3 as such, the rest as text."""
+    """KEY=VALUE with numbers, true/false and 1,2,3 as such, the rest as text.
+
+    Raises CommandError for another form, and for a `folder` that is not there.
+    """
     options: dict[str, Any] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals:
             raise CommandError(f"{pair!r} is not of the form KEY=VALUE; write it so", USAGE)
+        if key == "folder":
+            options[key] = existing_folder(value)
+            continue
         parts = [_value(part) for part in value.split(",")]
         options[key] = tuple(parts) if "," in value else parts[0]
     return options
+
+
+def existing_folder(name: str) -> str:
+    """The folder to work in, "" for the system's. Raises CommandError where there is none."""
+    if name and not Path(name).is_dir():
+        raise CommandError(f"{name} is no folder to work in; make it, or name another", NOT_THERE)
+    return name
+
+
+def options_of(kind: type[Options], name: str, pairs: Sequence[str]) -> Options:
+    """Options of a program `scripts/bench NAME`. Raises CommandError for one that it has not."""
+    given = parse(tuple(pairs))
+    if unknown := set(given) - set(get_type_hints(kind)):
+        raise CommandError(f"no option {min(unknown)}; {name} --help lists them", USAGE)
+    return kind(**given)
 
 
 def _value(text: str) -> Any:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from cluster.commands.bench import existing_folder
+
 repeats_option = click.option(
     "--repeats",
     type=click.IntRange(1, 100),
@@ -11,8 +13,17 @@ repeats_option = click.option(
     show_default=True,
     help="The median decides.",
 )
+
+
+def _existing(_: click.Context, __: click.Parameter, name: str) -> str:
+    return existing_folder(name)
+
+
 folder_option = click.option(
-    "--folder", default="", help="Where to make what the run needs; it goes away again."
+    "--folder",
+    default="",
+    callback=_existing,
+    help="Where to make what the run needs; it goes away again.",
 )
 
 #: No progress bar among the figures, and no address but this machine's own.

@@ -39,7 +39,8 @@ import psutil
 from cluster.bench.disk import measure
 from cluster.bench.embed import EmbedOptions, group, load, own_node, wait_for_leader
 from cluster.bench.interpreter import description
-from cluster.commands.bench import parse
+from cluster.commands.bench import options_of
+from cluster.commands.errors import CommandError
 from tests.interop.harness import toolchains
 
 HERE = Path(__file__).parent
@@ -262,13 +263,16 @@ def main(arguments: Sequence[str]) -> int:
     if arguments[:1] != ["embed"] or {"-h", "--help"} & set(arguments):
         print(__doc__)
         return 0 if {"-h", "--help"} & set(arguments) else 2
-    options = Options(**parse(tuple(arguments[1:])))
-    if isinstance(options.windows, int):
-        options = replace(options, windows=(options.windows,))
-    if isinstance(options.subjects, str) and options.subjects != "all":
-        options = replace(options, subjects=(options.subjects,))
     try:
+        options = options_of(Options, "scripts/bench embed", arguments[1:])
+        if isinstance(options.windows, int):
+            options = replace(options, windows=(options.windows,))
+        if isinstance(options.subjects, str) and options.subjects != "all":
+            options = replace(options, subjects=(options.subjects,))
         rows = run(options)
+    except CommandError as error:
+        print(error.message)
+        return error.exit_code
     except toolchains.Missing as missing:
         print(missing)
         return 1

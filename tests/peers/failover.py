@@ -31,7 +31,8 @@ from typing import Protocol
 
 from cluster.bench.interpreter import description
 from cluster.bench.scratch import scratch_cluster
-from cluster.commands.bench import parse
+from cluster.commands.bench import options_of
+from cluster.commands.errors import CommandError
 from tests.interop.harness import toolchains
 from tests.interop.harness.content import create_topics
 from tests.interop.harness.rows import FAULT_SECONDS, Client, Rows, Seen, Stored
@@ -166,7 +167,11 @@ def main(arguments: Sequence[str]) -> int:
         print(__doc__)
         return 0
     try:
-        found = run(Options(**parse(tuple(arguments))), partial(print, flush=True))
+        options = options_of(Options, "scripts/bench failover", arguments)
+        found = run(options, partial(print, flush=True))
+    except CommandError as error:
+        print(error.message)
+        return error.exit_code
     except toolchains.Missing as missing:
         print(missing)
         return 1

@@ -378,7 +378,7 @@ def main(arguments: Sequence[str]) -> int:
         rows = stored(options.rows) if options.rows else run(options, partial(print, flush=True))
     except CommandError as error:
         print(error.message)
-        return 2
+        return error.exit_code
     except toolchains.Missing as missing:
         print(missing)
         return 1
