@@ -6,6 +6,7 @@ from chaos.mutants.mutant import Mutant
 from chaos.mutants.patch import one_patch
 
 _FOLDERS = "tests/cluster/commands/test_damaged_folders.py::"
+_IN_USE = "tests/cluster/commands/test_folders_in_use.py::"
 _MOVES = "tests/cluster/move/test_killed_moves.py::"
 _PARTIAL = "tests/cluster/commands/test_partial_backup.py::"
 
@@ -58,5 +59,11 @@ TOOLS = (
         ("R6",),
         one_patch("cluster.move.into_log", "Path(raft.data_dir) / STAGING", "Path(raft.data_dir)"),
         tests=(_MOVES + "test_one_that_is_killed_leaves_no_node_and_the_next_begins_anew",),
+    ),
+    Mutant(
+        "a-log-that-is-cut-as-it-is-read-is-damaged",
+        ("D8",),
+        one_patch("cluster.commands.folders", "range(READS_OF_OPEN - 1)", "range(0)"),
+        tests=(_IN_USE + "test_a_file_that_goes_as_an_open_folder_is_read_is_no_damage",),
     ),
 )

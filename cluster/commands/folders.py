@@ -21,7 +21,7 @@ from cluster.commands.inspect import is_node, later_findings, nodes_below, state
 from commitlog.errors import StoreUsageError
 from commitlog.files.held_locks import is_locked
 from commitlog.files.system import OS_FILES
-from commitlog.inspect.command import LOCK_NAME
+from commitlog.inspect.command import LOCK_NAME, READS_OF_OPEN
 from commitlog.store.committed import committed_index
 from commitlog.store.reader import Finding, StoreReader
 from dledger.durable import hard_state, identity, small_files
@@ -167,9 +167,23 @@ def compared(folders: Iterable[Path]) -> list[dict[str, Any]]:
     """
     groups: dict[Key, list[Replica]] = {}
     for folder in nodes_in(folders):
-        replica = _read(folder)
+        replica = _settled(folder)
         groups.setdefault(replica.key, []).append(replica)
     return [row for replicas in groups.values() for row in _rows(replicas)]
+
+
+def _settled(folder: Path) -> Replica:
+    """A replica as it is read; again, if its node runs and may have changed the files meanwhile.
+
+    A log whose first files go while it is read, say, lacks files; damage stays.
+    """
+    found = _read(folder)
+    for _ in range(READS_OF_OPEN - 1):
+        is_whole = not (found.reasons or found.states or found.flaws)
+        if is_whole or not is_locked(folder / LOCK_NAME):
+            break
+        found = _read(folder)
+    return found
 
 
 def _read(folder: Path) -> Replica:

@@ -12,6 +12,7 @@ from pathlib import Path
 from cluster.core.internal_topics import OWN_TOPICS
 from cluster.move.errors import MoveRefused, damaged
 from commitlog.errors import StoreLocked, StoreUsageError
+from commitlog.files.held_locks import is_locked
 from commitlog.files.system import OS_FILES, FileSystem
 from commitlog.records.message import Message
 from commitlog.records.sys_flag import INNER_BATCH, goes_to_queue
@@ -93,20 +94,14 @@ class Source:
         """Raises StoreLocked when a node has the store open.
 
         What it writes while the store is read would be taken for damage, or be missing in the copy.
-        A store that cannot be written to has no node, and its locks cannot be tried.
+        The lock is looked at, not taken: a source is not written, and may be on a read-only disk.
         """
         for folder in dict.fromkeys((self.root, self.entries_folder)):
-            if folder is None or not self.files.exists(folder / LOCK_NAME):
-                continue
-            try:
-                self.files.lock(folder / LOCK_NAME).release()
-            except BlockingIOError as error:
+            if folder is not None and is_locked(folder / LOCK_NAME):
                 raise StoreLocked(
                     f"a running node has {folder} open; stop it (dledger down stops those of "
                     "dledger up), or give a copy of the folder, and try again"
-                ) from error
-            except PermissionError:
-                continue
+                )
 
     def survey(self) -> Survey:
         """Read everything. Raises MoveRefused for damage and for entries that are no messages."""
