@@ -231,9 +231,9 @@ EMBEDDED = (
     ),
     _streamed(
         "a-streamed-state-has-the-checksum-of-its-bytes-alone",
-        "dledger.snapshots.snapshot_files",
-        "crc32_joined(crc32(begin), came.crc, came.size)",
-        "came.crc",
+        "dledger.snapshots.file_head",
+        "_CRC.pack(crc32_joined(crc32(begin), crc, size))",
+        "_CRC.pack(crc)",
         "test_the_file_is_the_same_as_that_of_the_bytes",
     ),
     Mutant(
@@ -245,7 +245,7 @@ EMBEDDED = (
             "if False and is_later(",
         )
         + one_patch(
-            "dledger.snapshots.state_versions", "VERSION < version < 1 << 8", "VERSION < 0"
+            "dledger.snapshots.state_versions", "VERSION < head.version < 1 << 8", "VERSION < 0"
         ),
         tests=(
             _LATER + "test_a_node_does_not_start_on_it_and_writes_nothing",
@@ -388,7 +388,7 @@ EMBEDDED = (
         ("D8",),
         one_patch(
             "dledger.snapshots.state_versions",
-            "if not _is_of_file(file, known):",
+            "if not is_right(file, head):",
             "if True:",
         ),
         tests=(_LATER + "test_a_state_whose_version_rots_does_not_look_like_a_later_release",),

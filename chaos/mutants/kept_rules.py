@@ -16,8 +16,8 @@ KEPT = (
         ("R15",),
         one_patch(
             _FILES,
-            "if snapshot is None or snapshot[:3] != (start.term, start.index, start.chain_crc):",
-            "if snapshot is None:",
+            "if snapshot[:3] != (start.term, start.index, start.chain_crc):",
+            "if False:",
         ),
         tests=(_BY_TIME + "test_a_state_that_is_not_of_this_log_is_passed_over",),
     ),
@@ -76,8 +76,8 @@ KEPT = (
         ("R15",),
         one_patch(
             _FILES,
-            "if snapshot is None or not _is_right(file, head, snapshot):",
-            "if snapshot is None:",
+            "if head is None or not (head.is_whole(file.size) and is_right(file, head)):",
+            "if head is None or not head.is_whole(file.size):",
         ),
         tests=(
             "tests/cluster/commands/test_folders.py::"

@@ -236,7 +236,9 @@ class Saving:
 
     def _save_proven(self, start: LogStart, parts: Saved, pace: Pace) -> None:
         self._folder.save(start, parts, pace)
-        self._folder.prove(start)  # here: the log's thread, which deletes, has no time for it
+        # Here: the log's thread, which deletes, has no time for it. With rests, as nodes of one
+        # machine that read a GiB at once take its processors from commands.
+        self._folder.prove(start, pace)
 
     def _write(
         self, start: LogStart, head: bytes, state: State | Callable[[], State], save: Save

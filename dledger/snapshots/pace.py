@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 
 from commitlog.files.system import Buffer
-from dledger.snapshots.state_file import PIECE, Lazy
+from dledger.snapshots.state_file import PIECE
 
 #: Seconds of the longest rest behind the making of a part.
 MAKING_REST_MAX = 0.1
@@ -77,20 +77,3 @@ def pieces(parts: Iterable[Buffer], pace: Pace) -> Iterator[Buffer]:
             made_in = 0.0
             yield piece
         begun = pace.now()
-
-
-class Paced(Lazy):
-    """Parts at a pace, which may be asked for again; iteration gives pieces and rests."""
-
-    def __init__(self, parts: Sequence[Buffer], pace: Pace) -> None:
-        self._parts, self._pace = parts, pace
-
-    def __len__(self) -> int:
-        return len(self._parts)
-
-    def __iter__(self) -> Iterator[Buffer]:
-        return pieces(self._parts, self._pace)
-
-    def part(self, at: int) -> Buffer:
-        """Part number `at`, at once."""
-        return self._parts[at]

@@ -4,26 +4,13 @@
     <folder>/snapshots/<20 digits>.<20 digits>   a part of one that a leader sends, from that offset
     <folder>/snapshots/recent                    the newest that was saved between two beginnings
 
-    off size
-      0   4  magic      "DLSS"
-      4   4  version    1
-      8   8  term       of the last entry that the state holds (R15)
-     16   8  index      of that entry
-     24   4  chain_crc  of that entry
-     28   4  crc        CRC-32 of the whole state
-     32   8  size       of the whole state
-     40   8  offset     of the bytes below in it
-     48   4  head_crc   CRC-32 of bytes 0-47 and of the bytes below
-     52   n  bytes of the state
-
-Each file is written whole or not at all. Parts are kept one by one, so that a receiver that is
-killed goes on behind the last one; when they are complete and the whole has the right checksum they
-become one file, and go.
+Each begins with a head, which file_head.py draws, and is written whole or not at all. Parts are
+kept one by one, so that a receiver that is killed goes on behind the last one; when they are
+complete and the whole has the right checksum they become one file, and go.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import partial
@@ -33,25 +20,19 @@ from typing import NamedTuple
 from commitlog.errors import StoreDamaged
 from commitlog.files.content import Known, Streamed, content_parts
 from commitlog.files.system import Buffer, File, FileSystem
-from commitlog.records.checksum import crc32, crc32_joined
+from commitlog.records.checksum import crc32
 from dledger.log.log_start import LogStart
-from dledger.snapshots.pace import AT_ONCE, Pace, Paced, pieces
+from dledger.snapshots.file_head import DATA_AT, VERSION, is_right, packed, read_head
+from dledger.snapshots.pace import AT_ONCE, Pace, pieces
 from dledger.snapshots.snapshot import Part, Snapshot, snapshot_of
 from dledger.snapshots.state_file import Joined, Named, StateFile, Summed
 from dledger.snapshots.state_versions import FOLDER as FOLDER
-from dledger.snapshots.state_versions import MAGIC as _MAGIC
 from dledger.snapshots.state_versions import RECENT as _RECENT
-from dledger.snapshots.state_versions import VERSION as _VERSION
 
-_HEAD = struct.Struct(">4sIqqIIqq")
-_CRC = struct.Struct(">I")
-_DATA_AT = _HEAD.size + _CRC.size
-_PIECE = 1 << 20  # bytes that are read at once to prove a state
 _DIGITS = 20  # of an address in a name
 _HALF = ".tmp"  # behind a name in the staging folder, as `write_atomic` makes it
 #: A state, whole or as parts; an iterator gives them once.
 Saved = Known | Iterator[Buffer]
-assert _DATA_AT == 52
 
 
 class _Receiving(NamedTuple):
@@ -114,7 +95,7 @@ class SnapshotFolder:
     def _found(self, name: str, snapshot: Snapshot) -> StateFile:
         path = self._folder / name
         opened = partial(self._files.open, path, writable=False)
-        return StateFile(opened, _DATA_AT, snapshot.size, snapshot.crc)
+        return StateFile(opened, DATA_AT, snapshot.size, snapshot.crc)
 
     def save_recent(self, start: LogStart, state: Saved, pace: Pace = AT_ONCE) -> None:
         """As `save`, of a place where no file begins; takes the place of the one before."""
@@ -126,27 +107,31 @@ class SnapshotFolder:
         if not self._files.exists(path):
             return None
         with closing(self._files.open(path, writable=False)) as file:
-            return _whole(file.pread(_DATA_AT, 0), file.size)
+            return _whole(file)
 
-    def prove(self, start: LogStart) -> Snapshot:
+    def prove(self, start: LogStart, pace: Pace = AT_ONCE) -> Snapshot:
         """Raises StoreDamaged as `load`. Reads the state once in a process, later its head alone:
         a large one takes seconds, which the log's thread has not.
         """
         known = self._proven.get(start.position)
-        snapshot = self._proved(self._folder / _name(start.position), start, known)
+        snapshot = self._proved(self._folder / _name(start.position), start, known, pace)
         self._proven[start.position] = snapshot
         return snapshot
 
-    def _proved(self, path: Path, start: LogStart, known: Snapshot | None) -> Snapshot:
+    def _proved(
+        self, path: Path, start: LogStart, known: Snapshot | None, pace: Pace = AT_ONCE
+    ) -> Snapshot:
         """The state in a file, read unless it is the `known` one. Raises StoreDamaged."""
         if not self._files.exists(path):
             raise _damaged(path)
         with closing(self._files.open(path, writable=False)) as file:
-            head = file.pread(_DATA_AT, 0)
-            snapshot = _whole(head, file.size)
-            if snapshot is None or snapshot[:3] != (start.term, start.index, start.chain_crc):
+            head = read_head(file)
+            if head is None or not head.is_whole(file.size):
                 raise _damaged(path)
-            if known != snapshot and not _is_right(file, head, snapshot):
+            snapshot = head.snapshot
+            if snapshot[:3] != (start.term, start.index, start.chain_crc):
+                raise _damaged(path)
+            if known != snapshot and not is_right(file, head, pace):
                 raise _damaged(path)
         return snapshot
 
@@ -160,9 +145,8 @@ class SnapshotFolder:
         for path in (self._folder / name for name in (*names, _RECENT)):
             try:
                 with closing(self._files.open(path, writable=False)) as file:
-                    head = file.pread(_DATA_AT, 0)
-                    snapshot = _whole(head, file.size)
-                    if snapshot is None or not _is_right(file, head, snapshot):
+                    head = read_head(file)
+                    if head is None or not (head.is_whole(file.size) and is_right(file, head)):
                         found.append(path)
             except FileNotFoundError:
                 continue
@@ -180,7 +164,7 @@ class SnapshotFolder:
         path = self._folder / _name(start.position)
         size = min(size_max, snapshot.size - offset)
         with closing(self._files.open(path, writable=False)) as file:
-            data = file.pread(size, _DATA_AT + offset)
+            data = file.pread(size, DATA_AT + offset)
         if len(data) != size:
             raise _damaged(path)
         return Part(snapshot, offset, data)
@@ -279,30 +263,23 @@ class SnapshotFolder:
                 self._files.remove(self._staging / name)
 
     def _save(self, name: str, start: LogStart, state: Saved, pace: Pace) -> None:
-        if not isinstance(state, Iterator):
-            parts = content_parts(state)
-            self._write(name, snapshot_of(start, parts), 0, parts, pace)
-            return
-        came = Summed(pieces(state, pace))
+        parts = state if isinstance(state, Iterator) else content_parts(state)
+        came = Summed(pieces(parts, pace))  # one pass: all of a large one at once delays commands
 
         def head() -> bytes:
             of = Snapshot(start.term, start.index, start.chain_crc, came.crc, came.size)
-            begin = _HEAD.pack(_MAGIC, _VERSION, *of, 0)
-            return begin + _CRC.pack(crc32_joined(crc32(begin), came.crc, came.size))
+            return packed(of, 0, came.size, came.crc)
 
         self._files.make_dirs(self._folder)
-        content = Streamed(_DATA_AT, came, head)
+        content = Streamed(DATA_AT, came, head)
         self._files.write_atomic(self._folder / name, content, staging=self._staging)
 
-    def _write(
-        self, name: str, of: Snapshot, offset: int, parts: Sequence[Buffer], pace: Pace = AT_ONCE
-    ) -> None:
+    def _write(self, name: str, of: Snapshot, offset: int, parts: Sequence[Buffer]) -> None:
         self._files.make_dirs(self._folder)
-        head = _HEAD.pack(_MAGIC, _VERSION, *of, offset)
-        crc = crc32(head)
+        size, crc = 0, 0
         for part in parts:
-            crc = crc32(part, crc)
-        content = Joined([head + _CRC.pack(crc)], Paced(parts, pace))
+            size, crc = size + len(part), crc32(part, crc)
+        content = Joined([packed(of, offset, size, crc)], parts)
         self._files.write_atomic(self._folder / name, content, staging=self._staging)
 
     def _data_of(self, wanted: Snapshot, name: str) -> bytes:
@@ -316,41 +293,17 @@ class SnapshotFolder:
         if not self._files.exists(path):
             return None
         with closing(self._files.open(path, writable=False)) as file:
-            head = file.pread(_DATA_AT, 0)
-            state = file.pread(max(0, file.size - _DATA_AT), _DATA_AT)
-        if len(head) < _DATA_AT:
+            head = read_head(file)
+            state = file.pread(max(0, file.size - DATA_AT), DATA_AT)
+        if head is None or head.version != VERSION or not head.is_of(len(state), crc32(state)):
             return None
-        magic, version, term, index, chain_crc, crc, size, offset = _HEAD.unpack_from(head)
-        (head_crc,) = _CRC.unpack_from(head, _HEAD.size)
-        if (magic, version) != (_MAGIC, _VERSION):
-            return None
-        if crc32(state, crc32(head[: _HEAD.size])) != head_crc:
-            return None
-        return Part(Snapshot(term, index, chain_crc, crc, size), offset, state)
+        return Part(head.snapshot, head.offset, state)
 
 
-def _whole(head: bytes, file_size: int) -> Snapshot | None:
+def _whole(file: File) -> Snapshot | None:
     """The state that a file's head names, unproven; None for a part, or at another size."""
-    if len(head) < _DATA_AT:
-        return None
-    magic, version, *fields, offset = _HEAD.unpack_from(head)
-    snapshot = Snapshot(*fields)
-    right = (_MAGIC, _VERSION, 0, _DATA_AT + snapshot.size)
-    return snapshot if (magic, version, offset, file_size) == right else None
-
-
-def _is_right(file: File, head: bytes, snapshot: Snapshot) -> bool:
-    """Do the bytes behind the head have both checksums? Read in pieces: none is kept."""
-    of_file, of_state = crc32(head[: _HEAD.size]), 0
-    at = 0
-    while at < snapshot.size:
-        data = file.pread(min(_PIECE, snapshot.size - at), _DATA_AT + at)
-        if not data:
-            return False
-        of_file, of_state = crc32(data, of_file), crc32(data, of_state)
-        at += len(data)
-    (head_crc,) = _CRC.unpack_from(head, _HEAD.size)
-    return (of_file, of_state) == (head_crc, snapshot.crc)
+    head = read_head(file)
+    return head.snapshot if head is not None and head.is_whole(file.size) else None
 
 
 def _name(position: int) -> str:

@@ -195,7 +195,7 @@ every_file = pytest.mark.parametrize("later", FILES.values(), ids=FILES)
 KNOWN = {
     "dledger/durable/identity.py": "identity",
     "dledger/durable/double_slot.py": "hardstate, magic",
-    "dledger/snapshots/state_versions.py": "state",
+    "dledger/snapshots/file_head.py": "state",
     "dledger/machine/state_head.py": "state of a machine",
     "dledger/machine/keeping.py": "a test below: files of the user's machine",
     "dledger/machine/entries.py": "an entry, no file: tests/dledger/machine/test_runs.py",

@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 import os
 import signal
+import struct
 import subprocess
 import sys
 import threading
 import tracemalloc
+import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -249,6 +251,8 @@ def test_the_file_is_the_same_as_that_of_the_bytes(
     folder.save(START, state)
     path = tmp_path / "snapshots" / f"{START.position:020}"
     whole = path.read_bytes()
+    head = b"DLSS" + struct.pack(">IqqIIqq", 1, 3, 9, 77, zlib.crc32(state), size, 0)
+    assert whole == head + zlib.crc32(head + state).to_bytes(4, "big") + state
     cuts = sorted({0, size // 3, size // 2, size})
     folder.save(START, iter([state[a:b] for a, b in zip([0, *cuts], [*cuts, size], strict=True)]))
     assert path.read_bytes() == whole

@@ -11,7 +11,7 @@ import pytest
 from commitlog.files.system import OS_FILES
 from dledger.core.types import Index, Term
 from dledger.log.log_start import LogStart
-from dledger.snapshots.pace import AT_ONCE, MAKING_REST_MAX, Pace, Paced, pieces
+from dledger.snapshots.pace import AT_ONCE, MAKING_REST_MAX, Pace, pieces
 from dledger.snapshots.snapshot_files import SnapshotFolder
 from dledger.snapshots.state_file import PIECE
 from tests.waiting import limit
@@ -80,10 +80,9 @@ def test_behind_a_part_that_was_long_in_the_making_others_have_as_long() -> None
 
 def test_parts_are_cut_in_pieces_and_none_is_lost() -> None:
     parts = [b"", b"x" * 7, b"y" * (3 * PIECE + 1), b"z" * PIECE]
-    paced = Paced(parts, AT_ONCE)
-    assert [len(piece) for piece in paced] == [7, PIECE, PIECE, PIECE, 1, PIECE]
-    assert b"".join(paced) == b"".join(parts)
-    assert (len(paced), paced[2]) == (4, parts[2])
+    found = list(pieces(parts, AT_ONCE))
+    assert [len(piece) for piece in found] == [7, PIECE, PIECE, PIECE, 1, PIECE]
+    assert b"".join(found) == b"".join(parts)
 
 
 @pytest.mark.parametrize("hurried", [False, True])
