@@ -28,6 +28,7 @@ WRITERS = {
     "cluster/broker/kernel/apply/checkpoint.py": LATER,
     "cluster/commands/restore.py": TOOL,
     "cluster/move/timer_check.py": TOOL,
+    "cluster/move/to_dledger.py": TOOL,
     "cluster/move/to_plain.py": TOOL,
     "cluster/nameserver/kv_config.py": ASKED,
     "cluster/nameserver/used_seals.py": ASKED,
