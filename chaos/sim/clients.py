@@ -63,6 +63,7 @@ class ClientEnvironment:
         self.appenders: list[Appender] = []
         self.asked = 0
         self.open = True
+        self._resting: list[Callable[[None], None]] = []
         self._processes = 0
 
     def new_process(self) -> int:
@@ -70,6 +71,18 @@ class ClientEnvironment:
         self._processes += 1
         assert self._processes < ANONYMOUS
         return self._processes
+
+    def rest(self, begin: Callable[[None], None]) -> None:
+        """A client would begin its next operation now, and is to wait for `ask`."""
+        self._resting.append(begin)
+
+    def ask(self, again: bool) -> None:
+        """Clients begin operations again, or begin none from now on."""
+        self.open = again
+        if again:
+            resting, self._resting = self._resting, []
+            for begin in resting:
+                self.scheduler.after(self.random.random() * 0.1, begin)
 
     def deliver(self, node: int, action: Callable[[None], None]) -> None:
         """Run `action` after the way to or from `node`, unless it is lost there."""
@@ -119,6 +132,7 @@ class Appender:
     def _begin(self, _: None) -> None:
         environment = self._environment
         if not environment.open:
+            environment.rest(self._begin)
             return
         self._count = environment.random.randint(1, environment.options.batch_max)
         environment.asked += self._count
@@ -227,6 +241,7 @@ class Reader:
     def _begin(self, _: None) -> None:
         environment = self._environment
         if not environment.open:
+            environment.rest(self._begin)
             return
         environment.asked += 1
         self._number += 1

@@ -55,10 +55,14 @@ class FormerProcesses:
     ) -> None:
         self._random = Random(f"dledger-former-lives-{seed}")
         self._scheduler, self._deliver = scheduler, deliver
-        self.drawn = not self._random.randrange(DRAWN_ONE_IN)
+        self._is_of_seed = self.drawn = not self._random.randrange(DRAWN_ONE_IN)
         self._answers: dict[tuple[int, int], list[_Late]] = {}
         self._again: dict[tuple[int, int], deque[_Late]] = {}
         self._machines: dict[int, int] = {}  # how often a node has lost its disk
+
+    def comes(self, again: bool) -> None:
+        """Keep and deliver frames again, if the seed has drawn it, or none from now on."""
+        self.drawn = again and self._is_of_seed
 
     def missed(self, pipe: Pipe, frame: bytes) -> None:
         """Take a frame that was in flight when the process that it was meant for died."""

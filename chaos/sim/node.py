@@ -57,6 +57,7 @@ class SimNode(MachineClock):
     recover, noop_body = staticmethod(states.recover), staticmethod(noop_body)
     prefix_of, end_threads = staticmethod(states.prefix_of), staticmethod(states.no_threads)
     noop_stamp_at = STAMP_AT
+    due_at, call_due = staticmethod(due.due_at), staticmethod(due.call)
 
     def __init__(
         self,
@@ -289,7 +290,7 @@ class SimNode(MachineClock):
 
     def _set_timer(self) -> None:
         replica = self.replica
-        deadline = NEVER if replica is None else due.due_at(replica, self.now)
+        deadline = NEVER if replica is None else self.due_at(replica, self.now)
         when = (deadline - self._offset) / self._rate + 1e-9
         if when < self._timer_at:
             self._timer_at = when
@@ -300,14 +301,14 @@ class SimNode(MachineClock):
         if set_for != (self.boot, self._timer_at) or replica is None:
             return
         self._timer_at = NEVER
-        if due.due_at(replica, self.now) > self.now:
+        if self.due_at(replica, self.now) > self.now:
             self._set_timer()
         else:
             self.step(self._timer_fired)
 
     def _timer_fired(self) -> None:
         if self.replica is not None:
-            due.call(self.replica, self.now)
+            self.call_due(self.replica, self.now)
 
     # -- Ports -------------------------------------------------------------------------------
 

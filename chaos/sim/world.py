@@ -2,13 +2,13 @@
 
 safety phase     `seconds` of operations under faults, every invariant after every event
 liveness phase   all faults end; a leader, answers for every client and equal logs must follow
+silence          machines and links fail while no client asks: equal logs must follow (silence.py)
 last blow        every machine loses its power and everything un-synced; the log must still be
                  there, and the history is judged against what each replica holds
 """
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import gc
 import time
@@ -18,26 +18,24 @@ from random import Random
 from chaos.checkers.anomaly import Log
 from chaos.checkers.verdict import Verdict, Word, judge
 from chaos.history import Kind, Outcome
-from chaos.sim import lost_files, swarm
+from chaos.sim import by_profile, lost_files
 from chaos.sim.clients import Appender, ClientEnvironment, open_clients
-from chaos.sim.clocks import Clocks, that_try_leases
+from chaos.sim.clocks import Clocks
 from chaos.sim.course import FROM_SEED, Begun, Course
 from chaos.sim.disk import CutPolicy
-from chaos.sim.disk_duty import DiskDuty
 from chaos.sim.former_processes import FormerProcesses
-from chaos.sim.host_beats import LONGEST_PAUSE, HostBeats, with_pauses
+from chaos.sim.host_beats import LONGEST_PAUSE, HostBeats
 from chaos.sim.members import SPARES, Churn, MemberWatch, hello_member, with_members
 from chaos.sim.nemesis import Nemesis
 from chaos.sim.network import CALM, Network, Pipe
 from chaos.sim.node import SimNode
 from chaos.sim.observer import describe
 from chaos.sim.profile import USUAL, Profile
-from chaos.sim.random_nemesis import KINDS, RandomNemesis
-from chaos.sim.repair_duty import SELDOM, SETTINGS, RepairDuty
+from chaos.sim.random_nemesis import RandomNemesis
 from chaos.sim.scheduler import Scheduler
 from chaos.sim.scripted_nemesis import ScriptedNemesis
 from chaos.sim.service import NodeService
-from chaos.sim.swarm import SwarmOptions
+from chaos.sim.silence import BLOWS, DISK_BLOWS, Silence
 from chaos.sim.trace import Trace
 from chaos.sim.trimming import Trimmer
 from chaos.sim.watch import Violated, Watch
@@ -77,15 +75,6 @@ class RunResult:
     begun: tuple[Begun, ...] = ()
 
 
-def _add_duties(nodes: list[SimNode], profile: Profile) -> None:
-    for node in nodes:
-        if profile.sick_disks:
-            node.duties.append(DiskDuty(node))
-        if profile.repair:
-            settings = SELDOM if profile.sick_disks else SETTINGS
-            node.duties.append(RepairDuty(node, settings))
-
-
 class World:
     """Builds and runs one seed. With `story`, its trace also keeps lines for a reader."""
 
@@ -104,7 +93,7 @@ class World:
     ) -> None:
         self.seed, self.seconds, self._course, self._profile = seed, seconds, course, profile
         random = Random(f"dledger-sim-{seed}")
-        self.options = _draw(random, nodes, profile, course)
+        self.options = by_profile.options_of(random, nodes, profile, course)
         machines, incarnations = nodes, None
         membership = profile.membership or profile.lost_files or course.changes_members()
         if membership:
@@ -125,7 +114,7 @@ class World:
             )
             for index in range(machines)
         ]
-        _add_duties(self.nodes, profile)
+        by_profile.add_duties(self.nodes, profile)
         self._first = nodes
         self.churn: Churn | None = None
         if membership:
@@ -170,6 +159,8 @@ class World:
         try:
             self._safety()
             self._liveness()
+            if not self._course.calm:
+                self._silence()
             self._last_blow()
             verdict = self._judge()
             lost, doubled, reordered = verdict.lost, verdict.doubled, verdict.reordered
@@ -235,24 +226,39 @@ class World:
         """Heal everything; the cluster must come to rest, equal everywhere, in bounded time."""
         assert self.nemesis is not None
         self.trace.note("heal-all", "")
-        self.network.options = CALM
-        self.environment.loss = 0.0
-        self.former.drawn = False
+        self._weather(False)
         for part in (self.trimmer, self.clocks):
             if part is not None:
                 part.stop()
         self.nemesis.heal_all()
-        pause = LONGEST_PAUSE if self._profile.quiescence else 0.0
-        committed, limit = len(self.watch.committed), self.scheduler.now + LIVENESS_MAX + pause
+        committed, limit = len(self.watch.committed), self.scheduler.now + LIVENESS_MAX
+        limit += LONGEST_PAUSE if self._profile.quiescence else 0.0
         self.scheduler.run_until(self.scheduler.now + 2.0)
         while len(self.watch.committed) == committed and self.scheduler.now < limit:
             self.scheduler.run_until(self.scheduler.now + STEP)
         if len(self.watch.committed) == committed:
             self.watch.violation("liveness", f"nothing is committed any more: {self._picture()}")
-        self.environment.open = False
+        self.environment.ask(False)
         self._settle("liveness")
 
-    def _settle(self, name: str) -> None:
+    def _silence(self) -> None:
+        """Faults while no client asks: no later entry hides a node that stays behind."""
+        settled = functools.partial(self._settle, "liveness-in-silence")
+        parts = self.scheduler, self.nodes, self.network, self._weather
+        silence = Silence(self.seed, *parts, BLOWS | DISK_BLOWS)
+        silence.play(self._members, self.environment.ask, self._all_answered, settled)
+
+    def _weather(self, is_rough: bool) -> None:
+        """The network and the clients' ways are those that the seed has drawn, or calm."""
+        self.network.options = self.options.network if is_rough else CALM
+        self.environment.loss = self.options.load.loss if is_rough else 0.0
+        self.former.comes(is_rough)
+
+    def _all_answered(self) -> bool:
+        return not any(appender.unfinished for appender in self.appenders)
+
+    def _settle(self, name: str, after: str = "healing") -> None:
+        self.trace.note("settle", after)
         limit = self.scheduler.now + LIVENESS_MAX
         while self.scheduler.now < limit:
             self.scheduler.run_until(self.scheduler.now + STEP)
@@ -260,23 +266,21 @@ class World:
                 self.churn.tend()
             if self._at_rest():
                 return
-        self.watch.violation(name, f"{LIVENESS_MAX} s after healing: {self._picture()}")
+        self.watch.violation(name, f"{LIVENESS_MAX} s after {after}: {self._picture()}")
 
     def _at_rest(self) -> bool:
-        """A leader, every append ended, and every node has committed all that is in its log."""
-        if any(appender.unfinished for appender in self.appenders):
-            return False
-        replicas = [node.replica for node in self._members()]
-        if not any(node.leads for node in self.nodes):
+        """A leader, every append ended, and every node knows that all of its log is committed."""
+        if not self._all_answered() or not any(node.leads for node in self.nodes):
             return False
         if self.churn is not None and not self.churn.settled():
             return False
         if any(node.repair_settings and node.disk.rotten("data") for node in self._members()):
             return False
-        lasts = {replica.log.last for replica in replicas if replica is not None}
+        replicas = [node.replica for node in self._members()]
+        lasts = {one.log.last for one in replicas if one is not None}
         return len(lasts) == 1 and all(
-            replica is not None and replica.applied == replica.log.last.index
-            for replica in replicas
+            one is not None and one.applied == one.node.commit == one.log.last.index
+            for one in replicas
         )
 
     def _members(self) -> list[SimNode]:
@@ -362,13 +366,6 @@ class World:
                 if one != two:
                     return f"{names[0]} and {name} differ at position {at}"
         return "files of different length"
-
-
-def _draw(random: Random, nodes: int, profile: Profile, course: Course) -> SwarmOptions:
-    drawn = swarm.draw(random, nodes, KINDS)
-    options = that_try_leases(drawn) if profile.lease_reads else drawn
-    options = with_pauses(options) if profile.quiescence else options
-    return dataclasses.replace(options, network=CALM) if course.calm else options
 
 
 @functools.cache
