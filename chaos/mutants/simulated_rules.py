@@ -1,4 +1,4 @@
-"""Faults in shared entries and in states that a thread restores: seeds of an object find each.
+"""Faults in shared entries, kept results, restores in threads and turns: seeds find each.
 
 python -m chaos.mutants.within NAME objects OBJECT 0..40
 """
@@ -10,6 +10,7 @@ from chaos.mutants.patch import Patch
 
 _APPLIER, _BATCH = "dledger.machine.applier", "dledger.machine.batch"
 _RESTORING, _REPLICA = "dledger.machine.restoring", "dledger.replica.replica"
+_PACE = "dledger.replica.apply_pace"
 
 
 def _seeded(
@@ -59,6 +60,83 @@ SIMULATED = (
             "list(zip(sequences, told[begin:end], strict=True))",
             "list(zip(sequences, told[begin:end][::-1], strict=True))",
         ),
+    ),
+    _seeded(
+        "lock",
+        "results-that-are-kept-belong-to-the-wrong-commands",
+        Patch(
+            _APPLIER,
+            "self.sessions.keep(session, sequences, kept[begin:end])",
+            "self.sessions.keep(session, sequences, kept[begin:end][::-1])",
+        ),
+    ),
+    _seeded(
+        "counter",
+        "results-of-a-restored-session-belong-to-the-commands-behind",
+        Patch(
+            "dledger.machine.sessions",
+            "                session.results[sequence] = data[at : at + size]\n",
+            "                session.results[sequence + 1] = data[at : at + size]\n",
+        ),
+    ),
+    _seeded(
+        "lock",
+        "a-state-answers-with-the-result-of-another-command",
+        Patch(
+            _APPLIER,
+            "        data = self.sessions.result(session, sequence)\n",
+            "        data = self.sessions.result(session, sequence)\n"
+            "        data = data and (self.sessions.result(session, sequence - 1) or data)\n",
+        ),
+        seeds=400,
+    ),
+    _seeded(
+        "counter",
+        "an-entry-at-the-end-of-a-turn-is-lost",
+        Patch(
+            _PACE,
+            "        return taken\n\n",
+            "        return taken if taken == given else Index(taken + 1)\n\n",
+        ),
+        rules=("S8",),
+    ),
+    _seeded(
+        "counter",
+        "an-entry-at-the-end-of-a-turn-is-applied-again",
+        Patch(
+            _PACE,
+            "        return taken\n\n",
+            "        return taken if taken == given or not count else Index(taken - 1)\n\n",
+        ),
+        rules=("S8",),
+    ),
+    _seeded(
+        "kv",
+        "entries-of-a-turn-that-has-no-time-left-are-lost",
+        Patch("dledger.runtime.replicated_log", "return Index(first - 1)", "return last"),
+        rules=("S8",),
+    ),
+    _seeded(
+        "dictionary",
+        "a-piece-of-a-turn-begins-with-the-last-entry-again",
+        Patch(
+            "dledger.machine.applying",
+            "            at = Index(end + 1)\n",
+            "            at = Index(end + (end == last))\n",
+        ),
+        rules=("S8",),
+    ),
+    _seeded(
+        "lock",
+        "a-follower-that-began-anew-waits-for-the-next-entry",
+        Patch(
+            "dledger.core.leading",
+            "    if reply.matched < progress.flushed and progress.mode is _REPLICATE:\n"
+            "        progress.become_probe()\n",
+            "",
+        ),
+        rules=("L3", "R4"),
+        seeds=200,
     ),
     _seeded(
         "counter",

@@ -11,7 +11,7 @@ import dataclasses
 import itertools
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
@@ -22,6 +22,7 @@ from chaos.sim.host_beats import HostBeats
 from chaos.sim.network import CALM, Network, Pipe
 from chaos.sim.scheduler import Scheduler
 from chaos.sim.service import NodeService
+from chaos.testing.ending import Ending
 from chaos.testing.faults import FAULTS, WEIGHTS, MachineNemesis
 from chaos.testing.judge import Call, Judge, MachineViolation, Read
 from chaos.testing.log_book import LogBook
@@ -38,9 +39,10 @@ __all__ = ["FAULTS", "Draw", "MachineViolation", "Report", "run_seed", "run_subj
 
 Ended = Callable[[], None]
 _FORWARDS = frozenset({FrameType.FORWARD, FrameType.FORWARD_REPLY})
-LIVENESS_SECONDS = 40.0
 #: Of clients that ask: how many of their turns are questions, and of these, how many local ones.
 READS, LOCAL_READS = 0.35, 0.2
+#: Of a client's patience: some wait until their node has been sent a state with their results.
+PATIENCES = (1.0, 1.0, 1.0, 6.0)
 #: How many commands a client begins at once: some of many are half done when a leader falls.
 BURSTS = (*(1,) * 6, 2, 2, 8, 8, 40)
 #: How many of the frames that hand commands over come late, as from a connection that was thought
@@ -94,6 +96,11 @@ class Report:
         restored: states of a leader that machines were given.
         overtaken: those of them that the end of the process was quicker than.
         led: how often a node began to lead meanwhile.
+        waited: how often entries were left to a later turn of a node's loop.
+        ended_behind: how often a process ended with such entries.
+        led_behind: how often a node began to lead with such entries.
+        recalled: commands whose callers got results that a leader's state had kept.
+        silent: how often each fault was begun while no client asked.
     """
 
     seed: int
@@ -108,6 +115,11 @@ class Report:
     restored: int = 0
     overtaken: int = 0
     led: int = 0
+    waited: int = 0
+    ended_behind: int = 0
+    led_behind: int = 0
+    recalled: int = 0
+    silent: dict[str, int] = field(default_factory=dict)
 
 
 class SimulatedRun:
@@ -183,12 +195,12 @@ class SimulatedRun:
         if self._pace.falls_silent:
             self.hosts = HostBeats(self.scheduler, self.nodes, self._network)
             self.hosts.begin()
-        for _ in range(self._clients):
-            self.scheduler.after(self._random.random(), self._next)
+        self.ask(True, 1.0)
         self.scheduler.run_until(self._pace.seconds)
         self._network.options = CALM
         nemesis.heal_all()
-        self._settle()
+        ending = Ending(self, self._network, self._options.network, self._pace.patience)
+        ending.play()
         judge = Judge(self._subject, self.seed, self.nodes, self.calls, self.reads, self.book)
         return Report(
             self.seed,
@@ -203,7 +215,18 @@ class SimulatedRun:
             self.book.restored,
             self.book.overtaken,
             self.book.led,
+            self.book.waited,
+            self.book.ended_behind,
+            self.book.led_behind,
+            self.book.recalled,
+            ending.silent,
         )
+
+    def ask(self, again: bool, seconds: float = 0.2) -> None:
+        """Clients begin to ask, within so many seconds, or stop."""
+        self._open = again
+        for _ in range(self._clients if again else 0):
+            self.scheduler.after(self._random.random() * seconds, self._next)
 
     # -- clients -----------------------------------------------------------------------------------
 
@@ -249,7 +272,8 @@ class SimulatedRun:
             call.ended, call.result, call.error = self.scheduler.now, result, error
             ended()
 
-        node.in_process(process, lambda: process.propose(data, done, now + self._pace.patience))
+        ends_at = now + self._pace.patience * self._random.choice(PATIENCES)
+        node.in_process(process, lambda: process.propose(data, done, ends_at))
 
     def _ask(self, node: MachineNode, process: MachineProcess, ended: Ended) -> None:
         subject = self._subject
@@ -283,29 +307,6 @@ class SimulatedRun:
                 node.forwarded(pipe.source, frame)
         else:
             node.receive(pipe, frame)
-
-    # -- the end -----------------------------------------------------------------------------------
-
-    def _settle(self) -> None:
-        """The clients are answered again, then all nodes have applied the same."""
-        end, before = self.scheduler.now + LIVENESS_SECONDS, len(self.calls)
-        while not any(call.result is not None for call in self.calls[before:]):
-            if self.scheduler.now > end:
-                self.violation("liveness", "no command is answered after all faults ended")
-            self.scheduler.run_until(self.scheduler.now + 0.5)
-        self._open = False
-        while True:  # until they are equal, or it took too long
-            self.scheduler.run_until(self.scheduler.now + 0.5)
-            ends = {
-                (node.process.applied, node.replica.log.last.index)
-                for node in self.nodes
-                if node.process is not None and node.replica is not None
-            }
-            are_equal = len(ends) == 1 and all(one == other for one, other in ends)
-            if are_equal and all(node.up for node in self.nodes):
-                return
-            if self.scheduler.now > end:
-                self.violation("liveness", f"nodes do not become equal: {sorted(ends)}")
 
     # -- Observer ----------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from chaos.testing.objects import ObjectPlan
 CHUNK = 50
 _ROOTS = ("chaos.testing", "dledger.machine", "dledger.objects")
 #: Of reports, in this order in the table.
-_COUNTS = ("answered", "reads", "shared", "cut", "restored", "overtaken")
+_COUNTS = ("answered", "reads", "shared", "cut", "restored", "overtaken", "waited", "recalled")
 _NAMES = (
     "commands answered",
     "reads",
@@ -27,6 +27,8 @@ _NAMES = (
     "of them cut",
     "states taken",
     "overtaken",
+    "turns waited for",
+    "results recalled",
 )
 _SUMS = ("seeds", *_COUNTS, "faults", "cpu_seconds")
 

@@ -3,6 +3,7 @@
     every node applied the same commands with the same numbers, each once
     these are the commands of the log, each with its number, as the judge reads it (log_book.py)
     what was answered was applied, with that result; what was certainly refused was not
+    each result that is kept for a command that comes again is that command's own
     what ended before another thing began stands before it, reads too
     a fresh machine that applies the log gives every result and every state; a model gives every
     result and every finding of a read
@@ -23,12 +24,16 @@ from chaos.testing.machine_node import MachineNode
 from chaos.testing.noted import Applied, apply_bytes
 from chaos.testing.subject import Subject
 from dledger.errors import CommandRefused, DledgerError, Outcome
+from dledger.machine.sessions import NOT_KEPT
 from dledger.machine.state_machine import (
     Entry,
     ReplicatedStateMachine,
     bytes_of,
     has_checksum,
 )
+
+#: In front of a result that is kept; the machine's own bytes say whether it was refused.
+_DONE = b"\0"
 
 
 class MachineViolation(AssertionError):
@@ -114,8 +119,24 @@ class Judge:
         """All nodes applied the commands of the log, each with its number."""
         wanted = self._book.commands()
         for want, one in itertools.zip_longest(wanted, order):
-            if one is None or want != (one.index, one.data):
+            if one is None or want is None or want[:2] != (one.index, one.data):
                 self._violation("not-the-logs", f"{one} was applied and the log has {want}")
+        self._check_kept({want[2:]: one for want, one in zip(wanted, order, strict=True)})
+
+    def _check_kept(self, applied: dict[tuple[int, int], Applied]) -> None:
+        """A command that comes again gets its own result, of those that a node still keeps."""
+        for node in self._nodes:
+            assert node.process is not None
+            sessions = node.process.applier.sessions
+            for session in {session for session, _ in applied}:
+                for sequence, kept in sessions.results(session).items():
+                    own = applied.get((session, sequence))
+                    if own is not None and kept not in (_DONE + own.result, NOT_KEPT):
+                        self._violation(
+                            "wrong-result-kept",
+                            f"{node.id} keeps {kept!r} for command {sequence} of session "
+                            f"{session}: {own}",
+                        )
 
     def _check_results(self, order: Sequence[Applied]) -> ReplicatedStateMachine[Any, Any]:
         """Apply all of it again, and ask all questions again at their places."""

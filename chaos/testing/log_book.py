@@ -19,10 +19,12 @@ _WINDOW = 65_536
 
 
 class Wanted(NamedTuple):
-    """A command that every machine is to apply."""
+    """A command that every machine is to apply; `sequence`: its number in its session."""
 
     number: int
     data: bytes
+    session: int
+    sequence: int
 
 
 @dataclass(slots=True)
@@ -41,6 +43,10 @@ class LogBook:
         restored: states of a leader that a machine was given.
         overtaken: of these, those that the end of the process was quicker than.
         led: how often a node began to lead meanwhile.
+        waited: how often entries were left to a later turn of a node's loop.
+        ended_behind: how often a process ended with such entries.
+        led_behind: how often a node began to lead with such entries.
+        recalled: commands whose callers got results that a leader's state had kept.
     """
 
     entries: dict[int, bytes] = field(default_factory=dict)
@@ -48,6 +54,10 @@ class LogBook:
     restored: int = 0
     overtaken: int = 0
     led: int = 0
+    waited: int = 0
+    ended_behind: int = 0
+    led_behind: int = 0
+    recalled: int = 0
 
     def note(self, index: int, body: bytes) -> str:
         """Note a committed entry; "", or how it differs from that of another process."""
@@ -90,7 +100,7 @@ class LogBook:
             for at, data in enumerate(datas):
                 is_new = known is not None and _is_new(known, sequence + at, lowest)
                 if is_new and kind != _COMPARE:
-                    wanted.append(Wanted(begin + at, data))
+                    wanted.append(Wanted(begin + at, data, session, sequence + at))
                     number = begin + at
             if kind == _COMMANDS:
                 number = begin + len(datas) - 1

@@ -20,10 +20,20 @@ from dledger.core.types import NodeId, Term
 from dledger.errors import MalformedFrame
 from dledger.machine.entries import LEVEL
 from dledger.replica.envelope import STAMP_AT, noop_body
+from dledger.replica.replica import Replica
 from dledger.snapshots.prefix import Prefix
 
 #: Milliseconds since 1970 at the beginning of a run, and how far nodes' wall clocks stand apart.
 BEGIN_MS, SKEW_MS = 1_700_000_000_000, 700
+
+
+def _due_at(replica: Replica, now: float) -> float:
+    """Entries that are left wait for a turn of the loop (`MachineProcess.turned`)."""
+    return replica.deadline()
+
+
+def _call_due(replica: Replica, now: float) -> None:
+    replica.timer(now)
 
 
 class MachineNode(SimNode):
@@ -42,6 +52,7 @@ class MachineNode(SimNode):
     book: LogBook
     group_nodes: Sequence[MachineNode]
     noop_stamp_at = STAMP_AT
+    due_at, call_due = staticmethod(_due_at), staticmethod(_call_due)
 
     def __init__(self, index: int, scheduler: Scheduler, *arguments: Any, **named: Any) -> None:
         self.lives: list[tuple[int, list[Applied]]] = []
@@ -105,6 +116,7 @@ class MachineNode(SimNode):
         """As of a SimNode."""
         if (process := self.process) is not None:
             self.book.overtaken += process.is_restoring
+            self.book.ended_behind += process.is_behind
         super().crash(power=power, policy=policy)
 
     def _end_threads(self) -> None:
@@ -112,6 +124,12 @@ class MachineNode(SimNode):
             self.step(process.ended)
 
     # -- what a process does -----------------------------------------------------------------------
+
+    def _set_timer(self) -> None:
+        """After each event: the process waits for a turn and is busy, as its event loop would."""
+        super()._set_timer()
+        if (process := self.process) is not None:
+            process.turned()
 
     def in_process(self, process: object, action: Callable[[], object]) -> None:
         """Have this process do something, unless it has gone."""

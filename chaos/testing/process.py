@@ -15,9 +15,11 @@ from random import Random
 from typing import Any, NamedTuple, cast
 
 from chaos.sim.storage import FOLDER, Storage
+from chaos.testing.in_order import InOrder
+from chaos.testing.neighbours import neighbours
 from chaos.testing.noted import noted
 from chaos.testing.ports import ProcessNode
-from chaos.testing.simulated_log import SimulatedLog
+from chaos.testing.simulated_log import SimulatedDriver, SimulatedLog
 from chaos.testing.virtual import VirtualOwned
 from commitlog.files.system import Buffer
 from dledger.core.types import Index, NodeId, Role, Term
@@ -29,7 +31,7 @@ from dledger.errors import (
 )
 from dledger.log.log_start import LogStart
 from dledger.machine.agreement import Agreement
-from dledger.machine.applier import Applier, Results, Told
+from dledger.machine.applier import Results, Told
 from dledger.machine.applying import Applying
 from dledger.machine.entries import HEAD_SIZE, LEVEL, Item, Kind
 from dledger.machine.leading import Leading
@@ -39,6 +41,7 @@ from dledger.machine.saving import Saving
 from dledger.machine.sending import Sending
 from dledger.machine.settings import MachineSettings
 from dledger.machine.state_machine import has_snapshots
+from dledger.runtime.turns import Turns
 from dledger.snapshots.prefix import Prefix
 from dledger.snapshots.snapshot_files import SnapshotFolder
 from dledger.snapshots.state_file import StateFile
@@ -99,10 +102,13 @@ class MachineProcess:
         )
         owned, settings = cast(Any, self.owned), settings_of(random)
         self.machine = noted(node.make(), random.choice(COSTS), self._took)
-        log = cast(Any, SimulatedLog(node, self.owned, storage.log, self._send))
+        turns = Turns(owned)
+        self._share = turns.share(owned, self._go_on)
+        driver = SimulatedDriver(node, self.owned, self._send, self._share)
+        log = cast(Any, SimulatedLog(node, self.owned, storage.log, self._apply, driver))
         names = tuple(f"n{number}" for number in range(node.machines))
         agreement = Agreement(node.id, self.machine.plain.compare_every, self._compare)
-        self.applier = Applier(self.machine, agreement, self._told, self._results, lambda: names)
+        self.applier = InOrder(self.machine, agreement, self._told, self._results, lambda: names)
         self.applying = Applying(log, self.applier, settings)
         self.proposer = Proposer(node.id, node.boot, self.applier, self, RESEND_SECONDS)
         leading = Leading if random.random() < FILTERED else Unfiltered
@@ -111,6 +117,7 @@ class MachineProcess:
         self._log, self._number = log, (node.boot << 8 | node.index) << 32
         self._waiting: list[Callable[[], None]] = []
         self._folder = SnapshotFolder(node.disk, FOLDER)
+        self._neighbours = neighbours(turns, self.owned, random)
         self.saving: Saving | None = None
         if has_snapshots(self.machine.plain):
             parts = cast(Any, _Parts(storage.log, self._folder))
@@ -151,23 +158,45 @@ class MachineProcess:
 
     def apply(self, first: Index, last: Index) -> Index:
         """Called by the replica."""
-        self.owned.spent = 0.0
-        try:
-            end = self.applying.apply(first, last, self.saving)
-        finally:
-            spent, self.owned.spent = self.owned.spent, 0.0
+        end: Index = self._log.apply(first, last)
         for header, body in self._store.entries(first, end):
             self.node.committed(self.level, header.sequence, bytes(body))
         self.soon()
+        return end
+
+    def _apply(self, first: Index, last: Index) -> Index:
+        return self.applying.apply(first, last, self.saving)
+
+    @property
+    def is_behind(self) -> bool:
+        """Are entries left to a later turn?"""
+        replica = self.node.replica
+        return replica is not None and replica.failure is None and replica.pace.is_behind
+
+    def _go_on(self) -> None:
+        """Called when this group's part of a turn of the host has come."""
+        if self.node.replica is not None:
+            self.node.replica.go_on(self.node.now)
+            self._wait()
+
+    def _wait(self) -> None:
+        if self.is_behind:
+            self.node.book.waited += not self._share.waits
+            self._share.wait()
+
+    def turned(self) -> None:
+        """An event is over: wait for the next turn if entries are left, be busy until then."""
+        self._wait()
+        spent, self.owned.spent = self.owned.spent, 0.0
         if spent:
             self.node.works(spent)
-        return end
 
     def role_changed(self, role: Role, term: Term, leader: NodeId | None) -> None:
         """Called by the replica."""
         self.leading.role_changed()
         self.proposer.led_by(leader)
         self.node.book.led += role is Role.LEADER and self.is_restoring
+        self.node.book.led_behind += role is Role.LEADER and self.is_behind
         self.soon()
 
     # -- states ------------------------------------------------------------------------------------
@@ -180,7 +209,9 @@ class MachineProcess:
         def taken() -> None:
             machine.is_threads = False
             node.state_taken()
+            before = self.proposer.waiting_count
             self.proposer.state_taken()
+            node.book.recalled += before - self.proposer.waiting_count
             self.soon()
             assert node.replica is not None
             node.replica.restored(node.now)

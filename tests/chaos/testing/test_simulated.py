@@ -31,13 +31,6 @@ def test_an_object_is_right_under_faults(name: str) -> None:
     assert sum(report.faults.values()) > 0
 
 
-def test_seeds_share_entries_and_give_machines_states_while_the_run_goes_on() -> None:
-    """Also restores that the end of the process overtakes."""
-    seeds = [run_subject(OBJECTS["kv"], seed) for seed in (0, 102)]
-    for what in ("shared", "restored", "overtaken"):
-        assert sum(getattr(report, what) for report in seeds) > 0, what
-
-
 def test_a_seed_gives_the_same_run() -> None:
     assert run_subject(OBJECTS["kv"], 3) == run_subject(OBJECTS["kv"], 3)
 
