@@ -336,13 +336,11 @@ class FileLog:
         except OSError:
             at.failed = True
             raise
-        self.files.close_unlinked()
 
     def _truncate(self, index: Index) -> None:
         """R11: intent, mark, zero, sync, clear; only then is anything forgotten.
 
-        Files behind the new end stay: what follows was promised space in them, and a full disk may
-        have none for new ones (L5).
+        Files stay: what follows was promised space in them, which a full disk has no more (L5).
         """
         at, files, reader = self.pointers, self.files, self.reader
         if files.work is not None:

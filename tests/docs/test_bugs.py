@@ -1,4 +1,4 @@
-"""docs/bugs.md names tests and mutants that exist, and its commands show what they say."""
+"""The pages of bugs name tests and mutants that exist, and commands show what they say."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.waiting import limit
 
 from .pages import ROOT, read
 
-TEXT = read("docs/bugs.md")
+TEXT = read("docs/bugs.md") + read("docs/other-bugs.md")
 TESTS = sorted(set(re.findall(r"`(tests/[\w/]+(?:\.py)?(?:::\w+)?)`", TEXT)))
 COMMANDS = sorted(set(re.findall(r"`dledger (mutants --only [\w-]+)`", TEXT)))
 SAMPLE = 3
