@@ -7,8 +7,8 @@ from pathlib import Path
 
 from chaos.testing.counting import code_of_objects, count, table_of
 from chaos.testing.objects import OBJECTS, ObjectPlan
-from chaos.testing.plugin import a_case, seeds_of
 from chaos.testing.shrink import Case
+from chaos.testing.words import a_case, seeds_of
 
 
 def main(arguments: list[str]) -> int:
@@ -17,9 +17,13 @@ def main(arguments: list[str]) -> int:
         print(f"{__doc__}\nOBJECT: one of {', '.join(OBJECTS)}", file=sys.stderr)
         return 2
     name, words = arguments[0], arguments[1]
-    if "/" in words and not arguments[2:]:
-        return _show_case(name, a_case(words))
-    seeds = seeds_of(words)
+    try:
+        if "/" in words and not arguments[2:]:
+            return _show_case(name, a_case(words))
+        seeds = seeds_of(words)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
     return _count(name, seeds, Path(arguments[2])) if arguments[2:] else _show(name, seeds)
 
 

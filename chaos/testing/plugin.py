@@ -15,8 +15,9 @@ from dataclasses import dataclass
 
 import pytest
 
+from chaos.testing import words
 from chaos.testing.cluster import MachineViolation, Pace, Report, run_subject
-from chaos.testing.shrink import RUNS_MAX, Case, Shrinking, case_of
+from chaos.testing.shrink import RUNS_MAX, Case, Shrinking
 from chaos.testing.subject import Draw, Look, MakeMachine, Model, Subject, look_at_nothing
 
 #: Seeds when the command line says nothing about them.
@@ -104,21 +105,16 @@ def simulated_cluster(request: pytest.FixtureRequest) -> SimulatedCluster:
 
 
 def a_case(text: str) -> Case:
-    """As `case_of`. Raises pytest.UsageError."""
+    """As `words.a_case`. Raises pytest.UsageError."""
     try:
-        return case_of(text)
+        return words.a_case(text)
     except ValueError as error:
-        raise pytest.UsageError(
-            f"--simulated-seeds {text} is no case; copy the words that a failure has printed"
-        ) from error
+        raise pytest.UsageError(f"--simulated-seeds {error}") from error
 
 
 def seeds_of(text: str) -> range:
-    """A count, or FIRST..BEHIND. Raises pytest.UsageError."""
-    first, between, behind = text.partition("..")
+    """As `words.seeds_of`. Raises pytest.UsageError."""
     try:
-        return range(int(first), int(behind)) if between else range(int(text))
+        return words.seeds_of(text)
     except ValueError as error:
-        raise pytest.UsageError(
-            f"--simulated-seeds {text} is no number; give a count, or FIRST..BEHIND"
-        ) from error
+        raise pytest.UsageError(f"--simulated-seeds {error}") from error

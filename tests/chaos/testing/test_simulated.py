@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import textwrap
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 from chaos.mutants.child import plan_of
 from chaos.mutants.table import find
 from chaos.mutants.within import line_within
+from chaos.testing.__main__ import main
 from chaos.testing.cluster import MachineViolation, run_seed, run_subject
 from chaos.testing.counting import code_of_objects, count, rows_of, table_of
 from chaos.testing.objects import OBJECTS
@@ -143,6 +146,22 @@ def test_seeds_are_a_count_or_a_range() -> None:
     assert (seeds_of("3"), seeds_of("7..9")) == (range(3), range(7, 9))
     with pytest.raises(pytest.UsageError, match="is no number; give"):
         seeds_of("many")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [("many", "many is no number; give a count"), ("7/clients=x", "7/clients=x is no case; copy")],
+)
+def test_the_command_says_what_is_wrong_with_its_words(
+    words: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["lock", words]) == 2
+    assert capsys.readouterr().err.startswith(sentence)
+
+
+def test_the_command_needs_no_pytest() -> None:
+    code = "import sys; sys.modules['pytest'] = None; import chaos.testing.__main__"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_the_fixture_takes_seeds_from_the_command_line_and_prints_the_failing_one(
