@@ -29,6 +29,15 @@ def _watch(old: str, new: str) -> tuple[Patch, ...]:
 
 DISKS = (
     Mutant(
+        "a-found-mark-counts-what-is-not-synced",
+        ("R2", "R3"),
+        (Patch("dledger.log.lost_files", "    data.sync_all()", "    data.starts()"),),
+        tests=(
+            "tests/dledger/log/test_lost_files.py"
+            "::test_what_a_mark_that_is_found_counts_is_on_disk",
+        ),
+    ),
+    Mutant(
         "truncation-gives-files-back",
         ("L5",),
         (

@@ -136,9 +136,13 @@ class Churn:
             self._replaced(victim)
 
     def lose_file(self, victim: SimNode) -> None:
-        """Lose both copies of a voter's small file, if the fault atlas allows it."""
+        """Lose both copies of a voter's small file, if the fault atlas allows it.
+
+        It is made anew, so a start on a full disk is refused until there is space.
+        """
         name = self._random.choice(DOUBLE_SLOT_FILES)
         if self._may_forget(victim):
+            victim.excused |= not victim.disk.free
             self.lost_files.append(name)
             if name != INTENT_FILE:
                 self._lost = victim

@@ -198,9 +198,12 @@ class ColdReader:
         return runs
 
     def _term(self, index: int, last: int, lowest: int, highest: int) -> int:
-        """Term of a record; if it is damaged, by its slot, or by its neighbours if they agree."""
-        if lowest == highest:
-            return lowest
+        """Term of a record; if it is damaged, by its slot, or by its neighbours if they agree.
+
+        The mark, or the record itself, has told that of the last one, which is `highest`.
+        """
+        if lowest == highest or index == last:
+            return highest
         try:
             return self.header(index).epoch
         except StoreDamaged:

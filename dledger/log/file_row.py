@@ -318,6 +318,15 @@ class FileRow:
         self._row.clear()
         self._measure()
 
+    def sync_all(self) -> None:
+        """Sync every file of the folder, whether it fits the row or not. Raises OSError."""
+        for start in self.starts():
+            file = self._files.open(self.path(start))
+            try:
+                file.datasync()
+            finally:
+                file.close()
+
     def remove_all(self) -> None:
         """Unlink every file of the folder, whether it fits the row or not."""
         self.close()

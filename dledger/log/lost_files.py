@@ -3,11 +3,13 @@
     data files   0 ........ | 1 ........ | 2 ....x....        the mark said: up to x
     found        the first record of the last file that begins with a whole one
 
-The mark that is found is below the one that was lost, as a rule by less than a file. Records behind
-it are verified and written again by the start, and the first that does not fit is taken for the end
-of the log. It may be one that was acknowledged and has rotted: only the lost mark could tell. So
-only a node that promises nothing by its log opens it in this way: it neither votes nor counts until
-its group has taken it in again and its leader has sent what it lacks (R6).
+The mark that is found is near the one that was lost, as a rule below it by less than a file. It may
+be above it, so all files are synced before it counts: a killed process may have left any of them
+un-synced. Records behind it are verified and written again by the start, and the first that does
+not fit is taken for the end of the log. It may be one that was acknowledged and has rotted: only
+the lost mark could tell. So only a node that promises nothing by its log opens it in this way: it
+neither votes nor counts until its group has taken it in again and its leader has sent what it lacks
+(R6).
 """
 
 from __future__ import annotations
@@ -61,13 +63,14 @@ def open_mark(
         if not options.forgets:
             raise LogDamaged(f"neither slot of the flush mark is valid (R2); {LogDamaged.advice}")
     mark = find_mark(data, start, intent, options)
+    data.sync_all()  # what a killed process wrote is seen, and was perhaps above the lost mark (R3)
     return MarkFile.remake(files, folder, mark, staging=folder / "staging")
 
 
 def find_mark(
     data: FileRow, start: LogStart | None, intent: Intent | None, options: LogOptions
 ) -> Mark:
-    """A mark below which all was on disk. `data` is not loaded. Raises StoreLayoutError, OSError.
+    """A mark below which all is written. `data` is not loaded. Raises StoreLayoutError, OSError.
 
     A truncation that was begun is finished later, so its `intent` says what is sure to stay.
     """

@@ -147,6 +147,35 @@ def test_a_power_cut_at_every_operation_of_such_a_start(name: str) -> None:
     raise AssertionError("no start came to its end")
 
 
+def test_what_a_mark_that_is_found_counts_is_on_disk() -> None:
+    """R3: a killed process left records un-synced in a file before the one that the mark names."""
+    disk = CrashDisk()
+    written(disk)
+    node = come_up(disk)
+    fill(node.log, 12, term=3, size=200)
+    found = dump(node.log)
+    lose(disk, "flushmark")
+    node = come_up(disk)
+    flushed = node.log.flushed
+    assert dump(node.log) == found
+    disk.crash(keep=0.0)
+    assert dump(come_up(disk).log)[: flushed + 1] == found[: flushed + 1]
+    assert flushed == len(found) - 1
+
+
+def test_the_only_record_is_damaged_and_its_slot_is_lost() -> None:
+    """The mark says its term, so the log opens and the record can be repaired (D8)."""
+    disk = CrashDisk()
+    written(disk, 1)
+    slots = disk.open(FOLDER / "index" / f"{0:020}")
+    slots.pwrite(bytes(32), 0)
+    slots.datasync()
+    disk.flip(FOLDER / "data" / f"{0:020}", 38)
+    log = come_up(disk).log
+    assert log.term_runs() == [(3, 0)]
+    assert [(one.first, one.last) for one in log.damage.ranges] == [(0, 0)]
+
+
 @pytest.mark.parametrize("keep", KEEPS)
 def test_a_truncation_whose_intent_is_lost_leaves_a_prefix_of_what_was_there(keep: float) -> None:
     """R11: nothing below it is missing, and no entry behind a hole comes back."""
