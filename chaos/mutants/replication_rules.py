@@ -32,7 +32,7 @@ REPLICATION = (
         ("L3", "R4"),
         _core(
             "leading",
-            "    if reply.matched < progress.flushed and progress.mode is _REPLICATE:\n"
+            "    if settled and reply.matched < progress.flushed and progress.mode is _REPLICATE:\n"
             "        progress.become_probe()\n",
             "",
         ),

@@ -131,7 +131,7 @@ SIMULATED = (
         "a-follower-that-began-anew-waits-for-the-next-entry",
         Patch(
             "dledger.core.leading",
-            "    if reply.matched < progress.flushed and progress.mode is _REPLICATE:\n"
+            "    if settled and reply.matched < progress.flushed and progress.mode is _REPLICATE:\n"
             "        progress.become_probe()\n",
             "",
         ),

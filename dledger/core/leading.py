@@ -214,7 +214,8 @@ def heartbeat_replied(state: State, reply: HeartbeatReply) -> None:
 
     A follower that reports less than it had on disk began anew, and counts as matched by an answer
     of its former process. It follows no commit (R4) until a range tells it where the logs meet, so
-    it is probed, also when there is nothing to send.
+    it is probed when there is nothing to send. While there is, its answer to that tells (and one to
+    a heartbeat, on another connection, may be older than the newest one to entries).
     """
     progress = state.progress.get(reply.sender)
     if progress is None:
@@ -225,7 +226,8 @@ def heartbeat_replied(state: State, reply: HeartbeatReply) -> None:
         lease.promised(state, progress, reply)
     if reply.matched <= state.log.last.index and reply.matched >= 0:
         _acknowledged(state, reply.sender, progress, reply.matched, reply.flushed)
-    if reply.matched < progress.flushed and progress.mode is _REPLICATE:
+    settled = progress.flushed == state.log.last.index
+    if settled and reply.matched < progress.flushed and progress.mode is _REPLICATE:
         progress.become_probe()
     reads.rounds_moved(state)
     replicate(state, reply.sender, progress)

@@ -308,6 +308,19 @@ def test_a_follower_that_began_anew_learns_the_commit_without_new_traffic(notice
     assert net.leader() == leader, "without an election"
 
 
+def test_an_older_answer_to_a_heartbeat_stops_no_pipeline() -> None:
+    """L2: heartbeats have a connection of their own, so newer answers to entries overtake them."""
+    net = Net()
+    leader = net.elect("n0")
+    net.propose(leader, 3)
+    net.deliver()
+    term, round_ = net.raft(leader).term, net.raft(leader)._state.round
+    net.propose(leader)
+    older = HeartbeatReply(N1, term, round_, Index(1), Index(1), 0.0, False)
+    net.handle("n0", ev.MessageReceived(older))
+    assert net.raft(leader).progress[N1].mode is Mode.REPLICATE
+
+
 def test_proposals_are_refused_with_the_reason() -> None:
     net = Net()
     effects = net.propose("n0")
