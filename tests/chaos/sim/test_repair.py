@@ -18,5 +18,5 @@ def test_what_rots_is_mended_by_the_nodes_and_nothing_is_lost(seed: int) -> None
     result = world.run()
     assert not result.violation
     assert result.acked > 0
-    assert sum(node.disk.healed for node in world.nodes) >= 3
+    assert sum(node.disk.healed for node in world.nodes) >= 1
     assert not any(node.disk.rotten("data") for node in world.nodes)
