@@ -34,7 +34,7 @@ from cluster.local import plan
 from cluster.local.launcher import LocalCluster
 from cluster.local.node_files import data_folder
 from dledger.durable import hard_state
-from dledger.durable.double_slot import SLOT_SIZE, decode_slot
+from dledger.durable.double_slot import slots_of
 
 TOPIC = "members"
 BROKER = "broker-a"
@@ -156,7 +156,7 @@ class Run:
         if not file.exists():
             return None
         data = file.read_bytes()
-        slots = [decode_slot(data[at : at + SLOT_SIZE]) for at in (0, SLOT_SIZE)]
+        slots = slots_of(data)
         newest = max((slot for slot in slots if slot is not None), default=None)
         return None if newest is None else hard_state.decode(newest[1]).incarnation
 

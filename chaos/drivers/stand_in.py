@@ -21,7 +21,7 @@ from commitlog.address import split_address
 from dledger.core.messages import Message, VoteReply, VoteRequest
 from dledger.core.types import HardState, NodeId
 from dledger.durable import hard_state
-from dledger.durable.double_slot import SLOT_SIZE, decode_slot
+from dledger.durable.double_slot import slots_of
 from dledger.errors import MalformedFrame, PeerRefused
 from dledger.membership.handshake import Dialler, Hello, LinkKind, Member
 from dledger.membership.proof import NONCE_SIZE
@@ -44,7 +44,7 @@ def hard_state_on_disk(folder: Path) -> HardState | None:
     `folder`: of the replicated log. Raises OSError.
     """
     raw = (folder / hard_state.FILE_NAME).read_bytes()
-    slots = [decode_slot(raw[at : at + SLOT_SIZE]) for at in (0, SLOT_SIZE)]
+    slots = slots_of(raw)
     valid = [slot for slot in slots if slot is not None]
     return hard_state.decode(max(valid)[1]) if valid else None
 

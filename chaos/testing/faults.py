@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from chaos.sim.kinds.links import between, cut
+from chaos.sim.kinds.links import around, cut
 from chaos.sim.kinds.processes import down
 from chaos.sim.kinds.stage import Injector, Stage
 from chaos.sim.kinds.table import RANDOM_KINDS
@@ -35,8 +35,7 @@ def away(stage: Stage, victim: SimNode) -> None:
         victim.crash(power=stage.random.random() < 0.3)
         stage.ends(lambda: stage.ends(victim.start, AWAY_SECONDS), AWAY_SECONDS)
     else:
-        pipes = between(stage, [victim.index], stage.others(victim), both=True)
-        cut(stage, pipes, 2 * AWAY_SECONDS, stage.ends)
+        cut(stage, around(stage, victim), 2 * AWAY_SECONDS, stage.ends)
 
 
 def overtake(stage: Stage, victim: SimNode) -> None:
@@ -83,8 +82,7 @@ def _meanwhile(stage: Stage, node: SimNode, which: str) -> None:
         for leader in stage.leaders():
             NodeService(leader).transfer(node.index)
     elif which == "cut":
-        pipes = between(stage, [node.index], stage.others(node), both=True)
-        cut(stage, pipes, 1.0, stage.ends)
+        cut(stage, around(stage, node), 1.0, stage.ends)
     else:
         down(stage, node, power=which == "power")
 

@@ -17,10 +17,10 @@ import inspect
 import json
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
-from zlib import crc32
 
 from cluster.backup.errors import BackupDamaged
 from dledger.core.types import EntryId, Index, Term, TermRun
+from dledger.durable import two_copies
 from dledger.log.check import Tail
 from dledger.log.log_start import LogStart
 from dledger.versions import refuse_later, refuse_other_fields
@@ -157,13 +157,13 @@ class Manifest:
 def encode(manifest: Manifest) -> bytes:
     """As the file has it."""
     line = json.dumps({"version": VERSION, **asdict(manifest)}, sort_keys=True).encode()
-    return line + b"\ncrc32 %08x\n" % crc32(line)
+    return two_copies.sign(line)
 
 
 def decode(data: bytes, where: str) -> Manifest:
     """The manifest in the bytes of the file `where`. Raises BackupDamaged, LaterVersion."""
-    line, _, rest = data.partition(b"\n")
-    if rest != b"crc32 %08x\n" % crc32(line):
+    line = two_copies.signed(data)
+    if line is None:
         raise BackupDamaged(f"{where} is not as it was written: its checksum is wrong")
     values: dict[str, Any] = json.loads(line)
     version = values.pop("version", None)

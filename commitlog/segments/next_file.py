@@ -25,6 +25,11 @@ def segment_name(position: int) -> str:
     return f"{position:0{NAME_DIGITS}d}"
 
 
+def is_segment_name(name: str) -> bool:
+    """Is it a name that `segment_name` could have made?"""
+    return len(name) == NAME_DIGITS and name.isascii() and name.isdigit()
+
+
 @lru_cache(maxsize=4096)  # a simulated node opens its files again and again
 def _path(folder: str, position: int) -> Path:
     return Path(folder, segment_name(position))

@@ -30,7 +30,7 @@ from pathlib import Path
 from commitlog.errors import StoreLayoutError
 from commitlog.files.allocation import allocate_blocks
 from commitlog.files.system import Buffer, File, FileSystem
-from commitlog.segments.next_file import NAME_DIGITS, NextFile
+from commitlog.segments.next_file import NAME_DIGITS, NextFile, is_segment_name
 from commitlog.segments.segment import Segment
 from commitlog.segments.segment_sync import SegmentSync
 
@@ -135,7 +135,7 @@ class SegmentLog:
         segments: list[Segment] = []
         for number, (name, size) in enumerate(sizes.items()):
             path = self.folder / name
-            if len(name) != NAME_DIGITS or not name.isascii() or not name.isdigit():
+            if not is_segment_name(name):
                 raise StoreLayoutError(
                     f"{path} is not a file of this store (names are {NAME_DIGITS} digits); "
                     "move it out of the folder"

@@ -28,9 +28,9 @@ from commitlog.records.message_layout import MAGIC_V1, MAGIC_V2
 from commitlog.records.record import HEADER, HEADER_SIZE, RecordHeader
 from commitlog.recovery.entry_walk import EntryWalk, LogEntry
 from commitlog.recovery.plain_walk import PlainWalk, next_record
+from commitlog.segments.next_file import is_segment_name
 from commitlog.segments.segment_log import SegmentLog
 
-_NAME_SIZE = 20
 _MESSAGE_MAGICS = (
     MAGIC_V1.to_bytes(4, "big", signed=True),
     MAGIC_V2.to_bytes(4, "big", signed=True),
@@ -295,7 +295,7 @@ class StoreReader:
 
 def is_file_name(name: str) -> bool:
     """Is it an address in 20 digits, as all files of a log, a queue and an index of slots have?"""
-    return len(name) == _NAME_SIZE and name.isascii() and name.isdigit() and int(name) < 1 << 63
+    return is_segment_name(name) and int(name) < 1 << 63
 
 
 def _oddity(record: bytes, message: Message) -> str:

@@ -16,7 +16,6 @@ import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
-from zlib import crc32
 
 from commitlog.errors import StoreDamaged
 from commitlog.files.system import Buffer, FileSystem, is_out_of_space
@@ -177,5 +176,4 @@ def texts(files: FileSystem, folder: Path) -> list[bytes | None]:
 
 def _write(files: FileSystem, folder: Path, noted: _Noted, staging: Path) -> None:
     line = json.dumps(noted._asdict(), sort_keys=True).encode()
-    data = line + b"\ncrc32 %08x\n" % crc32(line)
-    files.write_atomic(folder / FILE_NAME, data + data, staging=staging)
+    files.write_atomic(folder / FILE_NAME, two_copies.sign(line) * 2, staging=staging)

@@ -110,8 +110,7 @@ class DoubleSlot:
 def read_payload(files: FileSystem, path: Path) -> bytes | None:
     """The newest valid value of a file that is only read; None: it is lost. Raises LaterVersion."""
     data = files.read(path) if files.exists(path) else b""
-    slots = (decode_slot(data[at : at + SLOT_SIZE]) for at in (0, SLOT_SIZE))
-    whole = [slot for slot in slots if slot is not None]
+    whole = [slot for slot in slots_of(data) if slot is not None]
     if not whole and is_later(data):
         raise LaterVersion(f"both slots of {path} are of a form that is not known here")
     return max(whole)[1] if whole else None
@@ -121,6 +120,11 @@ def is_later(data: bytes) -> bool:
     """Are both slots of a file of a later form? One byte that rots makes one look so, not both."""
     marks = {data[at : at + len(_MAGIC)] for at in (0, SLOT_SIZE)}
     return len(marks) == 1 and _MAGIC < marks.pop() < _NO_MAGIC
+
+
+def slots_of(data: bytes) -> list[tuple[int, bytes] | None]:
+    """The two slots of a file as (sequence, payload), None for one that is not valid."""
+    return [decode_slot(data[at : at + SLOT_SIZE]) for at in (0, SLOT_SIZE)]
 
 
 def decode_slot(data: bytes) -> tuple[int, bytes] | None:

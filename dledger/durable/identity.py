@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from commitlog.files.system import FileSystem
-from commitlog.records.checksum import crc32
 from dledger.core.types import Index, NodeId
+from dledger.durable import two_copies
 from dledger.errors import LaterVersion, LogDamaged, NotFormatted, WrongIdentity
 from dledger.log.options import DATA_FILE_SIZE, FIRST_INDEX, INDEX_FILE_SIZE
 from dledger.versions import refuse_later, refuse_other_fields
@@ -52,13 +52,13 @@ class Identity:
 def encode(identity: Identity) -> bytes:
     """One line of JSON and its CRC, as the file holds them."""
     line = json.dumps({"version": VERSION, **asdict(identity)}, sort_keys=True).encode()
-    return line + b"\ncrc32 %08x\n" % crc32(line)
+    return two_copies.sign(line)
 
 
 def decode(data: bytes) -> Identity:
     """Raises ValueError when the bytes are not a whole identity, LaterVersion."""
-    line, _, rest = data.partition(b"\n")
-    if rest != b"crc32 %08x\n" % crc32(line):
+    line = two_copies.signed(data)
+    if line is None:
         raise ValueError("its checksum is wrong")
     values: dict[str, Any] = json.loads(line)
     version = values.pop("version", None)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from commitlog.files.system import FileSystem
 from dledger.durable import flush_mark, hard_state, truncate_intent
-from dledger.durable.double_slot import SLOT_SIZE, decode_slot, is_later, read_payload
+from dledger.durable.double_slot import is_later, read_payload, slots_of
 
 
 def lost(files: FileSystem, folder: Path) -> tuple[str, ...]:
@@ -22,7 +22,7 @@ def lost(files: FileSystem, folder: Path) -> tuple[str, ...]:
     return tuple(
         name
         for name in (hard_state.FILE_NAME, flush_mark.FILE_NAME, truncate_intent.FILE_NAME)
-        if not _whole_slots(files, folder / name) and not is_later(_data(files, folder / name))
+        if not any(slots_of(data := content(files, folder / name))) and not is_later(data)
     )
 
 
@@ -35,11 +35,6 @@ def mark(files: FileSystem, folder: Path) -> flush_mark.Mark | None:
     return None if payload is None else flush_mark.decode(payload)
 
 
-def _whole_slots(files: FileSystem, path: Path) -> list[tuple[int, bytes]]:
-    data = _data(files, path)
-    slots = (decode_slot(data[at : at + SLOT_SIZE]) for at in (0, SLOT_SIZE))
-    return [slot for slot in slots if slot is not None]
-
-
-def _data(files: FileSystem, path: Path) -> bytes:
+def content(files: FileSystem, path: Path) -> bytes:
+    """Bytes of a file, none of one that is missing. Raises OSError."""
     return files.read(path) if files.exists(path) else b""

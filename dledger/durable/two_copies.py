@@ -4,7 +4,7 @@
     rotted    copy ????    ???? copy         the other one counts
     cut off   copy co      copy              the first one counts, if all of it is there
 
-Each copy has its checksum; how it stands in it is the format's own matter.
+Each copy has its checksum: behind its line, in a line of its own (`sign`), or as the format has it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,12 @@ def copies(data: bytes, whole: Whole, lines: int) -> list[bytes | None]:
     return found
 
 
+def sign(line: bytes) -> bytes:
+    """A copy of the line: behind it stands its checksum, in a line of its own."""
+    return line + b"\ncrc32 %08x\n" % crc32(line)
+
+
 def signed(copy: bytes) -> bytes | None:
     """The first line of a copy, None unless the second one is its checksum."""
-    line, _, rest = copy.partition(b"\n")
-    return line if rest == b"crc32 %08x\n" % crc32(line) else None
+    line = copy.partition(b"\n")[0]
+    return line if copy == sign(line) else None

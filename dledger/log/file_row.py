@@ -25,7 +25,7 @@ from commitlog.files.system import (
     FileSystem,
     is_out_of_space,
 )
-from commitlog.segments.next_file import NAME_DIGITS, MakeTask, NextFile
+from commitlog.segments.next_file import MakeTask, NextFile, is_segment_name
 from dledger.log.check import is_zero
 
 _STEP = 1 << 20  # bytes read or zeroed at a time
@@ -105,7 +105,7 @@ class FileRow:
         """First addresses of the files in the folder, ascending. Raises StoreLayoutError."""
         names = self._files.list(self._folder)
         for name in names:
-            if len(name) != NAME_DIGITS or not name.isascii() or not name.isdigit():
+            if not is_segment_name(name):
                 raise StoreLayoutError(
                     f"{self._folder / name} is not a file of a log; move it out of the folder"
                 )

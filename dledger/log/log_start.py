@@ -22,7 +22,6 @@ from collections.abc import Iterable
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 from commitlog.files.system import FileSystem
 from dledger.core.types import EntryId, Index, Term
@@ -70,8 +69,7 @@ _NEEDED = [field.name for field in fields(LogStart) if field.name not in _OPTION
 def write(files: FileSystem, folder: Path, start: LogStart, *, staging: Path) -> None:
     """Durable when this returns. Raises OSError."""
     line = json.dumps(asdict(start), sort_keys=True).encode()
-    copy = line + b"\ncrc32 %08x\n" % crc32(line)
-    files.write_atomic(folder / FILE_NAME, copy + copy, staging=staging)
+    files.write_atomic(folder / FILE_NAME, two_copies.sign(line) * 2, staging=staging)
 
 
 def read(files: FileSystem, folder: Path) -> LogStart | None:

@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 from commitlog.files.held_locks import is_locked
 from commitlog.files.system import FileSystem
+from commitlog.segments.next_file import is_segment_name
 from dledger.core.types import NodeId
 from dledger.durable import (
     configurations,
@@ -33,7 +34,7 @@ from dledger.durable import (
     small_files,
     truncate_intent,
 )
-from dledger.durable.double_slot import SLOT_SIZE, decode_slot, is_later
+from dledger.durable.double_slot import is_later, slots_of
 from dledger.durable.identity import Identity
 from dledger.errors import LaterVersion, NodeFailed
 from dledger.log import log_start
@@ -42,7 +43,6 @@ from dledger.membership import generations, incarnations
 from dledger.runtime.opening import noted_group
 from dledger.snapshots import state_versions
 
-_DIGITS = 20  # of an address in the name of a file
 _SLOTS = hard_state.FILE_NAME, flush_mark.FILE_NAME, truncate_intent.FILE_NAME
 #: Files that only our nodes have: a folder of RocketMQ's has none of them.
 _OURS = (
@@ -146,8 +146,8 @@ def _unreadable(error: Exception) -> str:
 
 def _slots(files: FileSystem, folder: Path, name: str, owner: Identity | None) -> Iterator[Flaw]:
     path = folder / name
-    data = files.read(path) if files.exists(path) else b""
-    slots = [decode_slot(data[at : at + SLOT_SIZE]) for at in (0, SLOT_SIZE)]
+    data = small_files.content(files, path)
+    slots = slots_of(data)
     whole = [slot for slot in slots if slot is not None]
     if len(whole) == len(slots) or (not whole and is_later(data)):
         return
@@ -309,7 +309,7 @@ def _kinds(files: FileSystem, folder: Path) -> Iterator[Flaw]:
         yield Flaw(states, "a file stands in its place; move it away", damage=False)
     for path in (folder / name for name in ("data", "index") if files.is_dir(folder / name)):
         for name in files.list(path):
-            if not _is_address(name) or files.is_dir(path / name):
+            if not is_segment_name(name) or files.is_dir(path / name):
                 yield _in_the_way(path / name, "it is no file of a log, so no node starts")
     if not files.is_dir(folder / "data") and not _is_empty(files, folder):
         reason = (
@@ -341,8 +341,4 @@ def _log_files(files: FileSystem, folder: Path) -> list[int]:
     """First addresses of the log's files, ascending."""
     if not files.is_dir(folder / "data"):
         return []
-    return sorted(int(name) for name in files.list(folder / "data") if _is_address(name))
-
-
-def _is_address(name: str) -> bool:
-    return len(name) == _DIGITS and name.isascii() and name.isdigit()
+    return sorted(int(name) for name in files.list(folder / "data") if is_segment_name(name))
