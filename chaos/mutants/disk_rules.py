@@ -38,6 +38,21 @@ DISKS = (
         ),
     ),
     Mutant(
+        "a-found-mark-counts-what-a-failed-sync-left",
+        ("R3",),
+        (
+            Patch(
+                "dledger.log.lost_files",
+                "    data.write_again(end - UNSYNCED_MAX, end)\n",
+                "",
+            ),
+        ),
+        tests=(
+            "tests/dledger/log/test_lost_files.py"
+            "::test_what_a_failed_sync_left_is_on_disk_when_a_found_mark_counts_it",
+        ),
+    ),
+    Mutant(
         "truncation-gives-files-back",
         ("L5",),
         (

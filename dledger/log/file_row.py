@@ -318,6 +318,25 @@ class FileRow:
         self._row.clear()
         self._measure()
 
+    def write_again(self, position: int, end: int) -> None:
+        """Write the bytes from `position` to `end` that are in the folder's files once more.
+
+        Their pages are dirty then, whatever became of them before; holes stay. Raises OSError.
+        """
+        for start in self.starts():
+            at, to = max(position - start, 0), min(end - start, self.file_size)
+            if at >= to:
+                continue
+            file = self._files.open(self.path(start))
+            try:
+                while at < to:  # each turn goes on behind a range that holds something
+                    at, hole = file.next_data(at)
+                    for begin in range(at, min(hole, to), _STEP):
+                        file.pwrite(file.pread(min(_STEP, min(hole, to) - begin), begin), begin)
+                    at = hole
+            finally:
+                file.close()
+
     def sync_all(self) -> None:
         """Sync every file of the folder, whether it fits the row or not. Raises OSError."""
         for start in self.starts():

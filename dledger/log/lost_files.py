@@ -4,8 +4,9 @@
     found        the first record of the last file that begins with a whole one
 
 The mark that is found is near the one that was lost, as a rule below it by less than a file. It may
-be above it, so all files are synced before it counts: a killed process may have left any of them
-un-synced. Records behind it are verified and written again by the start, and the first that does
+be above it, so before it counts all files are synced, since a killed process may have left any of
+them un-synced, and what may have been so is written again, since pages of a sync that failed look
+clean. Records behind it are verified and written again by the start, and the first that does
 not fit is taken for the end of the log. It may be one that was acknowledged and has rotted: only
 the lost mark could tell. So only a node that promises nothing by its log opens it in this way: it
 neither votes nor counts until its group has taken it in again and its leader has sent what it lacks
@@ -31,6 +32,10 @@ from dledger.log.options import LogOptions
 #: Slots of so many entries below the mark may not be on disk: twice of what a running log allows
 #: (`log_flush.SLOTS_BEHIND_MAX`); they are made again from the records.
 SLOTS_BEHIND = 1 << 17
+
+#: Bytes below a found mark that are written again: more than a log has un-synced, also on a disk
+#: that hangs for seconds.
+UNSYNCED_MAX = 1 << 30
 
 
 def open_intent(files: FileSystem, folder: Path) -> IntentFile:
@@ -62,15 +67,19 @@ def open_mark(
         found.close()
         if not options.forgets:
             raise LogDamaged(f"neither slot of the flush mark is valid (R2); {LogDamaged.advice}")
-    mark = find_mark(data, start, intent, options)
-    data.sync_all()  # what a killed process wrote is seen, and was perhaps above the lost mark (R3)
+    mark, end = find_mark(data, start, intent, options)
+    # What is seen was perhaps above the lost mark, and need not be on disk (R3).
+    data.write_again(end - UNSYNCED_MAX, end)
+    data.sync_all()
     return MarkFile.remake(files, folder, mark, staging=folder / "staging")
 
 
 def find_mark(
     data: FileRow, start: LogStart | None, intent: Intent | None, options: LogOptions
-) -> Mark:
-    """A mark below which all is written. `data` is not loaded. Raises StoreLayoutError, OSError.
+) -> tuple[Mark, int]:
+    """A mark below which all is written, and the end of its record. `data` is not loaded.
+
+    Raises StoreLayoutError, OSError.
 
     A truncation that was begun is finished later, so its `intent` says what is sure to stay.
     """
@@ -81,23 +90,23 @@ def find_mark(
         anchor = EntryId(NO_ENTRY.term, Index(first - 1)) if first else NO_ENTRY
         chain_crc, begin = 0, options.first_position
     if start is not None and start.emptied:
-        return mark_of(anchor, chain_crc)
+        return mark_of(anchor, chain_crc), begin
     if intent is not None:
         stays = (intent.index, intent.term, intent.position, intent.chain_crc)
-        return Mark(*stays, slots=_slots_below(intent.index))
+        return Mark(*stays, slots=_slots_below(intent.index)), intent.end
     data.load()
     try:
         for first_of_file in reversed([at for at in data.starts() if at > begin]):
-            mark = _first_record(data, first_of_file, options.zero_below)
-            if mark is not None:
-                return mark
+            found = _first_record(data, first_of_file, options.zero_below)
+            if found is not None:
+                return found
     finally:
         data.close()
-    return mark_of(anchor, chain_crc)
+    return mark_of(anchor, chain_crc), begin
 
 
-def _first_record(data: FileRow, position: int, zero_below: int) -> Mark | None:
-    """The record that the file at `position` begins with, when its own checksum agrees."""
+def _first_record(data: FileRow, position: int, zero_below: int) -> tuple[Mark, int] | None:
+    """The record that the file at `position` begins with, when its own checksum agrees; its end."""
     header = unpack_header(data.read(position, HEADER_SIZE))
     if (header.magic, header.position) != (MAGIC_ENTRY, position):
         return None
@@ -109,7 +118,8 @@ def _first_record(data: FileRow, position: int, zero_below: int) -> Mark | None:
         return None
     index = Index(header.sequence)
     term = Term(header.epoch)
-    return Mark(index, term, position, header.chain_crc, slots=_slots_below(index))
+    mark = Mark(index, term, position, header.chain_crc, slots=_slots_below(index))
+    return mark, position + header.size
 
 
 def _slots_below(index: Index) -> Index:

@@ -163,6 +163,29 @@ def test_what_a_mark_that_is_found_counts_is_on_disk() -> None:
     assert flushed == len(found) - 1
 
 
+@pytest.mark.parametrize("of_the_start", [False, True])
+def test_what_a_failed_sync_left_is_on_disk_when_a_found_mark_counts_it(of_the_start: bool) -> None:
+    """R3: pages of a sync that failed look clean, and the next sync passes them over."""
+    disk = CrashDisk()
+    written(disk)
+    node = come_up(disk)
+    fill(node.log, 12, term=3, size=200)
+    found = dump(node.log)
+    disk.sync_error = True
+    if of_the_start:
+        lose(disk, "flushmark")
+    with pytest.raises(OSError, match="the disk refused"):
+        come_up(disk) if of_the_start else sync(node.log)
+    disk.sync_error = False
+    disk.restart()
+    if not of_the_start:
+        lose(disk, "flushmark")
+    node = come_up(disk)
+    assert node.log.flushed == len(found) - 1
+    disk.crash(keep=0.0)
+    assert dump(come_up(disk).log) == found
+
+
 def test_the_only_record_is_damaged_and_its_slot_is_lost() -> None:
     """The mark says its term, so the log opens and the record can be repaired (D8)."""
     disk = CrashDisk()
