@@ -17,6 +17,8 @@ import itertools
 import os
 import signal
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -161,6 +163,25 @@ def _descriptors_are_given_back(request: pytest.FixtureRequest) -> Iterator[None
     assert left <= DESCRIPTORS_LEFT_MAX, (
         f"tests of {request.node.nodeid} leave {left} descriptors open; close what they make"
     )
+
+
+#: How threads are called that a process keeps for all that comes: an event loop for blocking
+#: clients, idle workers of a loop's executor, the thread that gives deleted files back.
+THREADS_KEPT = ("dledger-client", "asyncio_", "uvloop_", "gone-files")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _threads_are_ended() -> Iterator[None]:
+    """A thread that goes on works beside tests of other modules, which it may make fail: one that
+    draws a random number does so when Hypothesis looks at the generator's state.
+    """
+    before = set(threading.enumerate())
+    yield
+    ends = time.monotonic() + limit(10)
+    for thread in set(threading.enumerate()) - before:
+        if not thread.name.startswith(THREADS_KEPT):
+            thread.join(max(0.0, ends - time.monotonic()))
+            assert not thread.is_alive(), f"{thread.name} is still there; end it in its test"
 
 
 def _open_descriptors() -> int:

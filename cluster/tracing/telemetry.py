@@ -61,7 +61,8 @@ def sampler(ratio: float) -> ParentBased:
 
 class Exporting(NamedTuple):
     """A provider that exports. `close` sends its last spans and ends its threads; it waits for that
-    `EXIT_SECONDS_MAX` seconds at most, and may be called again."""
+    `EXIT_SECONDS_MAX` seconds at most, after which no try is made again, and may be called again.
+    """
 
     provider: TracerProvider
     close: Callable[[], None]
@@ -78,12 +79,25 @@ def exporting(endpoint: str, ratio: float, service: str, instance: str) -> Expor
         resource=Resource.create({"service.name": service, "service.instance.id": instance}),
         shutdown_on_exit=False,  # it waits for as long as the exporter tries, some 20 s
     )
-    exporter = OTLPSpanExporter(endpoint=endpoint.rstrip("/") + TRACES_PATH)
+    exporter = _Exporter(endpoint=endpoint.rstrip("/") + TRACES_PATH)
     provider.add_span_processor(BatchSpanProcessor(exporter))
-    return Exporting(provider, _closing(provider))
+    return Exporting(provider, _closing(provider, exporter))
 
 
-def _closing(provider: TracerProvider) -> Callable[[], None]:
+class _Exporter(OTLPSpanExporter):
+    """An exporter that may be ended twice, silently: by a close that waits no longer, and by its
+    provider."""
+
+    _is_ended = False
+
+    def shutdown(self) -> None:
+        """Stop trying to send."""
+        if not self._is_ended:
+            self._is_ended = True
+            super().shutdown()  # type: ignore[no-untyped-call]
+
+
+def _closing(provider: TracerProvider, exporter: _Exporter) -> Callable[[], None]:
     """The function that ends the provider, also called when the process ends.
 
     The thread is there from the beginning: none can be started when the interpreter ends.
@@ -98,7 +112,8 @@ def _closing(provider: TracerProvider) -> Callable[[], None]:
     def close() -> None:
         atexit.unregister(close)
         ends.set()
-        ended.wait(EXIT_SECONDS_MAX)
+        if not ended.wait(EXIT_SECONDS_MAX):
+            exporter.shutdown()
 
     threading.Thread(target=wait, name="spans-end", daemon=True).start()
     atexit.register(close)
