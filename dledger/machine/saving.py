@@ -127,7 +127,7 @@ class Saving:
         self._owned, self._trim, self._failed = owned, trim, failed
         self._margin = settings.margin_files * parts.log.file_size
         self._seconds = settings.state_seconds
-        self._pace = Pace(settings.state_bytes_per_second)
+        self._pace = Pace(settings.state_bytes_per_second, log_end=lambda: parts.log.end_position)
         self._complaints = Complaints(_log, owned.time)
         self._writing: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -249,6 +249,7 @@ class Saving:
 
         def work() -> None:
             nonlocal error
+            self._pace.begin()
             try:
                 with in_parts(state) as parts:
                     if isinstance(parts, Iterator):

@@ -33,7 +33,8 @@ class MachineSettings:
     #: A state is written so long after a command that the last state lacks, not only where a log
     #: file begins. Less: restarts apply fewer entries again; each writes the whole state. 0: off.
     state_seconds: float = 0.0
-    #: A state is written no faster, so that the disk has time for the log: one of a GiB takes 16 s.
+    #: A state is written no faster, so that the disk has time for the log: by a quarter of it, and
+    #: by all of it for as many bytes as the log grew by since. So one of a GiB takes 16 to 64 s.
     #: Log files that begin meanwhile have no state. A node that is closed waits for no rests.
     #: More: states are done sooner, commands wait longer meanwhile. 0: as fast as it goes.
     state_bytes_per_second: int = 64 << 20

@@ -119,3 +119,23 @@ def test_a_hurry_ends_the_rest_under_way() -> None:
     pace.hurry()
     assert written.wait(limit(10))
     thread.join()
+
+
+def test_a_state_beside_a_log_has_the_rate_for_what_the_log_grew_by_and_else_a_quarter() -> None:
+    clock, log_end = Clock(), 7_000_000
+    pace = Pace(RATE, clock, clock.rest, lambda: log_end)
+    pace.begin()
+    for _ in range(3):
+        pace.before(PIECE)
+    assert clock.rests == pytest.approx([8.0, 8.0]), "the log stands"
+    log_end += 5 * PIECE
+    for _ in range(4):
+        pace.before(PIECE)
+    assert clock.rests[2:] == pytest.approx([2.0, 2.0, 2.0, 8.0]), "five pieces, and no more"
+    pace.begin()
+    pace.before(PIECE)
+    assert clock.rests[6:] == pytest.approx([2.0]), "a state has its first piece at once"
+    log_end += PIECE
+    pace.before(PIECE)
+    pace.before(PIECE)
+    assert clock.rests[7:] == pytest.approx([2.0, 8.0]), "and what the one before had is its own"
