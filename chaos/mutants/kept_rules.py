@@ -84,4 +84,17 @@ KEPT = (
             "test_a_later_state_that_rots_is_found_by_inspect",
         ),
     ),
+    Mutant(
+        "a-state-that-the-disk-refused-keeps-values",
+        ("R15",),
+        one_patch(
+            "dledger.machine.saving",
+            "                error = say(raised)\n",
+            "                error = raised\n",
+        ),
+        tests=(
+            "tests/dledger/objects/test_frozen.py::"
+            "test_a_state_that_the_disk_refuses_keeps_nothing",
+        ),
+    ),
 )

@@ -245,7 +245,9 @@ class Saving:
     ) -> None:
         """Begin to write a state, in a thread."""
         writing = self._writing = self._owned.loop.create_future()
-        error: Exception | None = None
+        # Its words alone: by its frames an exception has the state, and this one would have itself,
+        # so that memory which commands keep for the state would wait for the garbage collector.
+        error = ""
 
         def work() -> None:
             nonlocal error
@@ -260,14 +262,14 @@ class Saving:
                         raise ValueError(f"it has {size} bytes and {STATE_BYTES_MAX} are allowed")
                     save(start, whole, self._pace)
             except Exception as raised:  # as above, or the disk's
-                error = raised
+                error = say(raised)
 
         def done() -> None:
             writing.set_result(None)
-            if error is None:
-                self._written(start)
+            if error:
+                self._save_fail(error)
             else:
-                self._save_fail(say(error))
+                self._written(start)
             self._await_due(self._applier.applied)
 
         self._owned.in_thread(work, done)

@@ -10,19 +10,25 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from random import Random
 from typing import Any, cast
 
 import pytest
 
-from dledger import CommandRefused, Entry
+from dledger import CommandRefused, Entry, MachineSettings
+from dledger.log.log_start import LogStart
 from dledger.machine.state_machine import bytes_of
 from dledger.objects import sorted_keys, state_lines
-from dledger.objects.dictionary import DictMachine
+from dledger.objects.dictionary import DictMachine, ReplicatedDict
 from dledger.objects.frozen import FreezableDict, View
 from dledger.objects.kv_machine import KeyValueMachine
 from dledger.objects.lock import LockMachine
 from dledger.objects.replicated_object import as_json
+from dledger.snapshots.pace import Pace
+from dledger.snapshots.snapshot_files import SnapshotFolder
+from tests.dledger.runtime.group import Group
+from tests.waiting import eventually, within
 
 KEYS = [f"k{number:02}" for number in range(60)]
 
@@ -317,3 +323,33 @@ def test_a_thread_reads_while_commands_go_on() -> None:
             assert json.loads(found[0]) == dict.fromkeys(KEYS, number)
     finally:
         sys.setswitchinterval(interval)
+
+
+async def test_a_state_that_the_disk_refuses_keeps_nothing(
+    tmp_path: Path, new_address: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither before its first part nor behind one, and without the garbage collector."""
+    refused = list[str]()
+
+    def refuse(_: object, start: LogStart, parts: Iterator[bytes], pace: Pace) -> None:
+        if refused:
+            next(parts)
+        refused.append("once more")
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(SnapshotFolder, "save_recent", refuse)
+    (config,) = Group(tmp_path, new_address, 1).configs.values()
+    settings = MachineSettings(propose_seconds=60, state_seconds=0.05)
+    gc.disable()
+    try:
+        async with ReplicatedDict[int](config, create=True, settings=settings) as one:
+            for number in range(2):
+                await within(one.set("key", number), "a result")
+                await eventually(lambda wanted=number: len(refused) > wanted, "a refusal")  # type: ignore[misc]
+                await eventually(lambda: one.node.snapshot_error, "its error")
+            all_of = one._machine._all
+            await eventually(
+                lambda: not any(view() for view in all_of._views), "views that are gone"
+            )
+    finally:
+        gc.enable()
