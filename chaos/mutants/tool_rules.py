@@ -66,4 +66,22 @@ TOOLS = (
         one_patch("cluster.commands.folders", "range(READS_OF_OPEN - 1)", "range(0)"),
         tests=(_IN_USE + "test_a_file_that_goes_as_an_open_folder_is_read_is_no_damage",),
     ),
+    Mutant(
+        "an-entry-that-is-being-written-is-damaged",
+        ("D8",),
+        one_patch(
+            "commitlog.inspect.command", " or (one.path, one.position) in places]", " or places]"
+        ),
+        tests=(_IN_USE + "test_an_entry_that_is_being_written_is_no_damage",),
+    ),
+    Mutant(
+        "a-log-that-is-empty-behind-a-state-has-lost-its-end",
+        ("D8",),
+        one_patch(
+            "dledger.runtime.folder_check",
+            "max(last_index, index_before(files, folder))",
+            "last_index",
+        ),
+        tests=(_FOLDERS + "test_a_log_that_is_empty_behind_a_state_is_whole",),
+    ),
 )

@@ -21,13 +21,20 @@ from cluster.commands.inspect import is_node, later_findings, nodes_below, state
 from commitlog.errors import StoreUsageError
 from commitlog.files.held_locks import is_locked
 from commitlog.files.system import OS_FILES
-from commitlog.inspect.command import LOCK_NAME, READS_OF_OPEN
+from commitlog.inspect.command import LOCK_NAME, READS_OF_OPEN, still_there
 from commitlog.store.committed import committed_index
 from commitlog.store.reader import Finding, StoreReader
 from dledger.durable import hard_state, identity, small_files
 from dledger.errors import NodeFailed
 from dledger.log import log_start
-from dledger.runtime.folder_check import Flaw, Start, flaws, is_only_voter, lost_end
+from dledger.runtime.folder_check import (
+    Flaw,
+    Start,
+    flaws,
+    index_before,
+    is_only_voter,
+    lost_end,
+)
 from dledger.runtime.later_files import LaterFile, later_files
 
 T = TypeVar("T")
@@ -49,8 +56,8 @@ class Replica:
     first: int = -1
     last: int = -1
     sums: dict[int, int] = field(default_factory=dict)
-    reasons: list[str] = field(default_factory=list)
-    states: list[str] = field(default_factory=list)
+    reasons: list[Finding] = field(default_factory=list)
+    states: list[Finding] = field(default_factory=list)
     flaws: list[Flaw] = field(default_factory=list)
     later: list[str] = field(default_factory=list)
 
@@ -175,14 +182,18 @@ def compared(folders: Iterable[Path]) -> list[dict[str, Any]]:
 def _settled(folder: Path) -> Replica:
     """A replica as it is read; again, if its node runs and may have changed the files meanwhile.
 
-    A log whose first files go while it is read, say, lacks files; damage stays.
+    A log whose first files go while it is read, say, lacks files, and an entry that is being
+    written is none yet; damage stays where it is.
     """
     found = _read(folder)
     for _ in range(READS_OF_OPEN - 1):
         is_whole = not (found.reasons or found.states or found.flaws)
         if is_whole or not is_locked(folder / LOCK_NAME):
             break
-        found = _read(folder)
+        again = _read(folder)
+        again.reasons = still_there(again.reasons, found.reasons)
+        again.states = still_there(again.states, found.states)
+        found = again
     return found
 
 
@@ -200,21 +211,19 @@ def _read(folder: Path) -> Replica:
                         found.sums[found.last] = item.header.chain_crc
             in_log = [finding for finding in reader.findings if finding.damage]
     except (StoreUsageError, OSError) as error:
-        in_log = [Finding(str(folder), -1, sentence_of(error))]
+        path = getattr(error, "filename", None) or folder
+        in_log = [Finding(str(path), -1, sentence_of(error))]
     found.flaws = _damage(folder)
     later = later_findings(OS_FILES, folder)
     found.later = [f"not judged: {one.path}: {one.reason}" for one in later]
     told = {one.path for one in later} | {str(one.path) for one in found.flaws}
-    found.reasons = [one.reason for one in in_log if one.path not in told]
-    in_states = (one for one in state_findings(OS_FILES, folder) if one.path not in told)
-    found.states = [one.reason for one in in_states]
-    found.reasons += [
-        one.reason for one in _known(lambda: list(lost_end(OS_FILES, folder, found.last))) or ()
-    ]
-    if found.last < found.committed:
-        found.reasons.append(
-            f"the log ends after entry {found.last}, but entry {found.committed} was committed"
-        )
+    found.reasons = [one for one in in_log if one.path not in told]
+    found.states = [one for one in state_findings(OS_FILES, folder) if one.path not in told]
+    for flaw in _known(lambda: list(lost_end(OS_FILES, folder, found.last))) or ():
+        found.reasons.append(Finding(str(flaw.path), -1, flaw.reason))
+    if max(found.last, index_before(OS_FILES, folder)) < found.committed:
+        reason = f"the log ends after entry {found.last}, but entry {found.committed} was committed"
+        found.reasons.append(Finding(f"{folder}/data", -1, reason))
     return found
 
 
@@ -222,10 +231,8 @@ def _rows(replicas: Sequence[Replica]) -> Iterator[dict[str, Any]]:
     at, odd = _difference(replicas)
     for replica in replicas:
         lost = [f"{flaw.path.name}: {flaw.reason}" for flaw in replica.flaws]
-        damaged_at, reason = (
-            None,
-            "; ".join([*replica.reasons, *replica.states, *lost, *replica.later]),
-        )
+        found = [one.reason for one in (*replica.reasons, *replica.states)]
+        damaged_at, reason = None, "; ".join([*found, *lost, *replica.later])
         if replica.reasons:
             damaged_at = replica.verified_to + 1
         elif any(replica is one for one in odd):

@@ -30,9 +30,12 @@ from commitlog.usage import Arguments
 
 WHOLE, DAMAGED, USAGE = 0, 1, 2
 #: A store that a process has open is read so often before it counts as damaged: it changes.
+#: What is found at the same place each time is damage, no entry that was being written.
 READS_OF_OPEN = 4
 #: Lock file in a store's root and in a node's folder; a running process holds it.
 LOCK_NAME = "lock"
+#: In a node's folder: what its log begins behind.
+LOG_START = "logstart"
 _AS_FOUND = "instead of what the files themselves say"
 _SUMMARY_FIELDS = (
     "kind",
@@ -216,6 +219,7 @@ def _inspect(
         )
     once = not is_open or options.output == "jsonl" or options.rebuild is not None
     left = 1 if once else READS_OF_OPEN
+    before: Sequence[Finding] | None = None
     while True:  # at most `left` times
         left -= 1
         try:
@@ -224,8 +228,17 @@ def _inspect(
             if not left:
                 raise
             continue
+        if before is not None:
+            findings = still_there(findings, before)
         if not left or not any(one.damage for one in findings):
             return _tell(options.output, named, summary, findings)
+        before = findings
+
+
+def still_there(found: Iterable[Finding], before: Iterable[Finding]) -> list[Finding]:
+    """Findings of an open store, but damage only where the read before found some, too."""
+    places = {(one.path, one.position) for one in before if one.damage}
+    return [one for one in found if not one.damage or (one.path, one.position) in places]
 
 
 def _judged(
@@ -264,7 +277,7 @@ def _judged(
             compare.close()
         if slots is not None:
             findings += slots.findings()
-        findings += _lost_end(reader, summary, committed)
+        findings += _lost_end(reader, summary, committed, files)
         if node_check is not None and reader.entries_folder is not None:
             last = -1 if summary.last_index is None else summary.last_index
             of_node = list(node_check(files, reader.entries_folder, last))
@@ -333,12 +346,16 @@ def _committed(reader: StoreReader, files: FileSystem) -> int | None:
     return committed_index(files, folder) if folder is not None else None
 
 
-def _lost_end(reader: StoreReader, summary: Summary, committed: int | None) -> list[Finding]:
+def _lost_end(
+    reader: StoreReader, summary: Summary, committed: int | None, files: FileSystem
+) -> list[Finding]:
     """Report a log that ends, in zeros, before its committed index: those entries are lost."""
     folder = reader.entries_folder
     last = -1 if summary.last_index is None else summary.last_index
-    if committed is None or committed <= last:
+    if committed is None or committed <= last or folder is None:
         return []
+    if summary.last_index is None and files.exists(folder / LOG_START):
+        return []  # it may be empty behind a state that a leader sent: `node_check` knows
     reason = f"the log ends after entry {last}, but entry {committed} was committed"
     return [Finding(f"{folder}/data", summary.end_position or 0, reason)]
 

@@ -206,7 +206,10 @@ def lost_end(files: FileSystem, folder: Path, last_index: int | None) -> Iterato
     Raises LaterVersion, OSError, struct.error.
     """
     mark = None if last_index is None else small_files.mark(files, folder)
-    if mark is None or last_index is None or mark.index <= last_index:
+    if mark is None or last_index is None:
+        return
+    last_index = max(last_index, index_before(files, folder))
+    if mark.index <= last_index:
         return
     if not is_locked(folder / LOCK_NAME):
         yield Flaw(
@@ -214,6 +217,18 @@ def lost_end(files: FileSystem, folder: Path, last_index: int | None) -> Iterato
             f"entry {mark.index} was on disk, and the log ends after entry {last_index}: its end "
             "is lost; the node needs it from its peers",
         )
+
+
+def index_before(files: FileSystem, folder: Path) -> int:
+    """The entry that the log begins behind, -1 for none, or where `logstart` does not say.
+
+    It is the log's last one behind a state that a leader sent, until the next entry comes.
+    """
+    try:
+        start = log_start.read(files, folder)
+    except (NodeFailed, OSError, ValueError):
+        return -1
+    return -1 if start is None else start.index
 
 
 def _log_start(files: FileSystem, folder: Path, owner: Identity | None) -> Iterator[Flaw]:

@@ -23,7 +23,7 @@ from commitlog.advice import Advised
 from commitlog.files.system import OS_FILES
 from dledger import RaftConfig
 from dledger.core.configuration import of_voters
-from dledger.core.types import NodeId, Term
+from dledger.core.types import Index, NodeId, Term
 from dledger.durable.identity import Identity
 from dledger.log.node_storage import format_node, open_node
 from dledger.machine.keeping import behind
@@ -233,6 +233,26 @@ def test_a_whole_node_is_called_that(whole: tuple[Path, tuple[str, ...]], tmp_pa
     shutil.copyfile(__file__, folder / "notes.txt")
     (folder / "mine").mkdir()
     assert judged(folder) == (0, row, ""), "files of others beside it are nobody's business"
+
+
+def test_a_log_that_is_empty_behind_a_state_is_whole(
+    whole: tuple[Path, tuple[str, ...]], tmp_path: Path
+) -> None:
+    """A node took a leader's state and was stopped before the next entry."""
+    source, voters = whole
+    folder = Path(shutil.copytree(source, tmp_path / "n0"))
+    node = open_node(folder, cluster_id="c", group="g", node_id="n0", clock=Clock())
+    assert node.log.start is not None
+    index = Index(node.log.last.index + 50)
+    start = replace(node.log.start, index=index, position=9 * FILE_SIZE, end=9 * FILE_SIZE - 40)
+    SnapshotFolder(OS_FILES, folder).save(start, b"[9, 90]")
+    node.log.restart_at(start)
+    node.close()
+    code, row, said = judged(folder)
+    assert (code, row["disk"], row["committed"], said) == (0, "good", index, "")
+    assert started(folder, voters) is Start.AS_BEFORE
+    (folder / "logstart").unlink()
+    assert told("verify", folder)[0] == told("inspect", folder)[0] == 1
 
 
 @pytest.mark.parametrize("name", ["first", "recent"])

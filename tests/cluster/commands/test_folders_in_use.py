@@ -7,7 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,9 @@ import pytest
 from cluster.commands import folders
 from cluster.commands.inspect import node_findings
 from commitlog.files.system import OS_FILES, OsFile, OsFileSystem
+from commitlog.inspect import command
 from commitlog.inspect.command import READS_OF_OPEN, main
-from commitlog.store.reader import StoreReader
+from commitlog.store.reader import Finding, Item, StoreReader
 
 from .test_damaged_folders import ALONE, bytes_in, made, told
 
@@ -99,6 +100,36 @@ def test_a_file_that_goes_as_an_open_folder_is_read_is_no_damage(
     assert (verified(), inspected()) == (1, 2)
     lock = OS_FILES.lock(folder / "lock")
     assert (verified(), inspected()) == ((1, 2) if times == READS_OF_OPEN else (0, 0))
+    lock.release()
+
+
+@pytest.mark.parametrize("moves", [True, False])
+def test_an_entry_that_is_being_written_is_no_damage(
+    moves: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader meets zeros, and whole entries behind them, where the node goes on as it reads; each
+    time at another place. What stays at its place is damage, also in an open folder.
+    """
+    folder = made(tmp_path / "n0", ALONE)
+    log = max((folder / "data").iterdir())
+    reads: list[int] = []
+
+    class Torn(StoreReader):
+        def items(self) -> Iterator[Item]:
+            yield from super().items()
+            reads.append(1)
+            place = 100 + (len(reads) if moves else 0)
+            self.findings.append(Finding(str(log), place, f"zeros, and an entry at {len(reads)}"))
+
+    monkeypatch.setattr(folders, "StoreReader", Torn)
+    monkeypatch.setattr(command, "StoreReader", Torn)
+    assert (told("verify", folder)[0], told("inspect", folder)[0]) == (1, 1)
+    lock = OS_FILES.lock(folder / "lock")
+    for tool in "verify", "inspect":
+        reads.clear()
+        code, out, said = told(tool, folder)
+        assert (code, len(reads)) == ((0, 2) if moves else (1, READS_OF_OPEN))
+        assert ("and an entry at" in out + said) is not moves
     lock.release()
 
 
