@@ -274,6 +274,17 @@ REPAIR = (
         tests=(_START + "test_what_was_gone_is_not_forgotten_by_the_next_start",),
     ),
     Mutant(
+        "what-was-gone-is-forgotten-before-it-is-on-disk",
+        ("R2", "R3"),
+        one_patch(
+            "dledger.log.recovery",
+            "                data.write_again(lost, lost + data.file_size)\n"
+            "            data.sync_all()\n",
+            "                pass\n",
+        ),
+        tests=(_START + "test_what_was_gone_is_forgotten_when_it_is_on_disk_again",),
+    ),
+    Mutant(
         "damage-ends-the-start-of-what-derives-from-the-log",
         ("D8",),
         one_patch(

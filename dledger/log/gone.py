@@ -6,8 +6,9 @@ entries come back from peers while the node runs. Index files are a cache and ma
 
     <folder>/gone    first addresses of such files, 20 digits each, in lines of their own
 
-It is written before the files are made, and removed by a start that finds them whole: until then
-every start looks through them, so that no restart forgets what is missing (R2).
+It is written before the files are made, and removed by a start that finds them whole and has made
+sure that they are on disk: until then every start looks through them, so that no restart forgets
+what is missing (R2).
 """
 
 from __future__ import annotations

@@ -169,6 +169,9 @@ def _open_row(
     if gone:
         damaged = _look_through(gone, cold, data, slots, mark, options, damaged)
         if not damaged:
+            for lost in gone:  # a killed process may have filled them and synced nothing (R3)
+                data.write_again(lost, lost + data.file_size)
+            data.sync_all()
             note.clear()
     return cold, end, damaged
 

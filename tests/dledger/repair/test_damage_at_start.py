@@ -167,6 +167,24 @@ def test_what_was_gone_is_not_forgotten_by_the_next_start() -> None:
     until_whole(group, victim, files)
 
 
+def test_what_was_gone_is_forgotten_when_it_is_on_disk_again() -> None:
+    """R3: killed before the sync of what had come back; the next start sees it whole."""
+    group, victim = of_many_files()
+    path = FOLDER / "data" / victim.disk.list(FOLDER / "data")[1]
+    content = victim.disk.read(path)
+    victim.kill()
+    victim.disk.lose(path)
+    group.cut = {victim.name}
+    victim.boot()
+    victim.disk.open(path).pwrite(content, 0)
+    victim.kill()
+    victim.boot()
+    assert not victim.disk.exists(FOLDER / "gone")
+    victim.kill()
+    victim.disk.crash(keep=0.0)
+    assert victim.disk.read(path) == content
+
+
 def test_a_data_file_and_the_index_that_are_gone_come_back_from_peers() -> None:
     """What is behind the gap is found by its own bytes."""
     group, victim = of_many_files()
