@@ -142,7 +142,7 @@ async def _backup_of_a_follower(group: Group, tmp_path: Path) -> tuple[str, Path
     log = await group.leader()
     name = group.followers()[0].config.node_id
     folder, backup = Path(group.configs[name].data_dir), tmp_path / "backup"
-    found = group.logs[name]._driver
+    found = group.logs[name].driver
     assert found is not None
     before = found._parts.generations.current
     # It runs: a file that is being written beside its final name is gone a moment later.
@@ -150,7 +150,7 @@ async def _backup_of_a_follower(group: Group, tmp_path: Path) -> tuple[str, Path
     # The second one from here: the first may have been written while the folder was copied.
     while found._parts.generations.current.number <= before.number + 1:
         await log.append(b"promised after the backup")
-    others = [log._driver for key, log in group.logs.items() if key != name]
+    others = [log.driver for key, log in group.logs.items() if key != name]
     await until(
         lambda: all(
             one is not None
@@ -175,7 +175,7 @@ async def test_a_folder_from_a_backup_stops_and_the_others_go_on(
     shutil.copytree(backup, folder)
     for _ in range(2):  # it is not worn down by trying again
         await group.start(name)
-        driver = group.logs[name]._driver
+        driver = group.logs[name].driver
         assert driver is not None
         assert "put back from a backup" in str(await within(driver.failed, "its failure"))
         assert driver.replica.node.leader is None
@@ -185,7 +185,7 @@ async def test_a_folder_from_a_backup_stops_and_the_others_go_on(
     shutil.rmtree(folder)
     shutil.move(tmp_path / "newest", folder)
     await group.start(name)  # the newest folder is welcome
-    found = group.logs[name]._driver
+    found = group.logs[name].driver
     assert found is not None
     await until(lambda: found.replica.node.leader is not None, "a leader for the newest folder")
 
@@ -202,8 +202,7 @@ async def test_nobody_is_older_after_any_order_of_restarts(
         await group.start(name)
     await (await group.leader()).append(b"all are here")
     for log in group.logs.values():
-        assert log._driver is not None
-        assert not log._driver.failed.done()
+        assert not log.driver.failed.done()
 
 
 def test_the_files_of_the_machine(tmp_path: Path) -> None:

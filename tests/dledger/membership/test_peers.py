@@ -40,13 +40,13 @@ async def test_a_wiped_node_is_refused_and_the_others_go_on(group: Group) -> Non
     await group.start()
     log = await group.leader()
     wiped = group.followers()[0].config.node_id
-    leading = log._driver
+    leading = log.driver
     assert leading is not None
     await until(lambda: wiped in leading.incarnations)  # it may lead by the other one's vote
     await group.stop(wiped)
     shutil.rmtree(Path(group.configs[wiped].data_dir))
     await group.start(wiped)  # formats it again, as a careless script would
-    driver = group.logs[wiped]._driver
+    driver = group.logs[wiped].driver
     assert driver is not None
     lane = f"{log.config.node_id}/control"
     await until(lambda: "formatted again" in driver.transport.status()[lane].error)
@@ -63,7 +63,6 @@ async def test_an_absurd_term_moves_no_node(
     log = await group.leader()
     absurd = Term(1 << 62)
     liar = group.followers()[0]
-    assert liar._driver is not None
     name = NodeId(liar.config.node_id)
     message: Message = {
         "heartbeat": Heartbeat(name, absurd, Index(-1), 1),
@@ -72,9 +71,9 @@ async def test_an_absurd_term_moves_no_node(
     }[kind]
     for other in group.logs.values():
         if other is not liar:
-            liar._driver.transport.send(NodeId(other.config.node_id), message)
+            liar.driver.transport.send(NodeId(other.config.node_id), message)
     await until(lambda: caplog.text.count("a number that no log reaches") == 2)
     assert await log.append(b"the group goes on") > 0
-    terms = [one._driver.replica.node.term for one in group.logs.values() if one._driver]
+    terms = [one.driver.replica.node.term for one in group.logs.values() if one.driver]
     assert max(terms) < 1 << 32
-    await until(lambda: len({one._driver.replica.node.term for one in group.logs.values()}) == 1)  # type: ignore[union-attr]
+    await until(lambda: len({one.driver.replica.node.term for one in group.logs.values()}) == 1)

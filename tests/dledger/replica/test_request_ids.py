@@ -110,6 +110,5 @@ async def test_each_start_of_a_node_draws_where_its_numbers_begin(tmp_path: Path
     first = []
     for _ in range(2):
         async with ReplicatedLog(config) as log:
-            assert log._driver is not None
-            first.append(log._driver.replica._new_id())
+            first.append(log.driver.replica._new_id())
     assert first[0] != first[1]

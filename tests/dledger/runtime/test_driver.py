@@ -67,7 +67,6 @@ async def test_d5_a_failed_sync_stops_the_node_and_the_group_goes_on(
 ) -> None:
     await group.start()
     log = await group.leader()
-    assert log._driver is not None
 
     def breaking(store: FileLog) -> Callable[[], object]:
         begin = store.begin_sync
@@ -96,9 +95,10 @@ async def test_d5_a_failed_sync_stops_the_node_and_the_group_goes_on(
 
     for other in group.logs.values():
         monkeypatch.setattr(other.store, "begin_sync", breaking(other.store))
+    failed = log.driver.failed
     with pytest.raises(OutcomeUnknown):
         await log.append(b"x")
-    failure = await log._driver.failed
+    failure = await failed
     stopped.set()
     assert "Input/output error" in str(failure)
     with pytest.raises(NodeFailed):
@@ -114,6 +114,7 @@ async def test_a_mistake_in_the_state_machine_ends_the_node_loudly(
 ) -> None:
     await group.start()
     log = await group.leader()
+    failed = log.driver.failed
 
     def wrong(_first: Index, _last: Index) -> None:
         raise ZeroDivisionError("of the embedder")
@@ -121,8 +122,7 @@ async def test_a_mistake_in_the_state_machine_ends_the_node_loudly(
     log._tagging.applied = wrong  # type: ignore[method-assign]
     with pytest.raises((OutcomeUnknown, NodeFailed)):
         await log.append(b"x")
-    assert log._driver is not None
-    assert "of the embedder" in str(await log._driver.failed)
+    assert "of the embedder" in str(await failed)
     assert "stopped" in caplog.text
 
 
@@ -132,6 +132,7 @@ async def test_a_disk_that_refuses_files_of_the_service_is_told_as_no_mistake(
     """A log of a server that works has no mistakes, whatever its disks do; judges count on it."""
     await group.start()
     log = await group.leader()
+    failed = log.driver.failed
 
     def refused(_first: Index, _last: Index) -> None:
         raise NodeFailed("no queue can be written") from OSError(errno.EFBIG, "File too large")
@@ -139,8 +140,7 @@ async def test_a_disk_that_refuses_files_of_the_service_is_told_as_no_mistake(
     log._tagging.applied = refused  # type: ignore[method-assign]
     with pytest.raises((OutcomeUnknown, NodeFailed)):
         await log.append(b"x")
-    assert log._driver is not None
-    assert "no queue can be written" in str(await log._driver.failed)
+    assert "no queue can be written" in str(await failed)
     assert (
         "stopped by its disk, as failed" in caplog.text or "by its disk, as leader" in caplog.text
     )
@@ -150,7 +150,7 @@ async def test_a_disk_that_refuses_files_of_the_service_is_told_as_no_mistake(
 
 async def test_a_dead_link_task_ends_the_node(group: Group) -> None:
     await group.start("n0")
-    driver = group.logs["n0"]._driver
+    driver = group.logs["n0"].driver
     assert driver is not None
     link = next(iter(driver.transport._links.values()))
     link._jitter = lambda: 1 // 0
@@ -188,7 +188,7 @@ async def test_an_idle_node_wakes_for_its_deadlines_only(group: Group) -> None:
     """No ticks: while it sends some heartbeats, these and their answers, nothing else."""
     await group.start()
     log = await group.leader()
-    driver = log._driver
+    driver = log.driver
     assert driver is not None
     await group.election_timeouts(1)  # marks and mirrors of the election are written
     events = heartbeats = 0

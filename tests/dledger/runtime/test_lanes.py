@@ -49,8 +49,7 @@ async def test_l2_a_bulk_lane_that_is_stuck_holds_no_heartbeat_back(group: Group
     log = await group.leader()
     term = log.status().node.term
     slow = group.followers()[0]
-    assert slow._driver is not None
-    inbound = slow._driver.transport._inbound[log._driver.replica.node.node_id, LinkKind.BULK]  # type: ignore[union-attr]
+    inbound = slow.driver.transport._inbound[log.driver.replica.node.node_id, LinkKind.BULK]
     assert inbound._transport is not None
     inbound._transport.pause_reading()
     body = os.urandom(64 << 10)

@@ -45,11 +45,9 @@ async def test_a_node_that_forgot_keeps_its_log_and_votes_again_when_it_is_readm
         if told == 1:
             await group.stop("n1")
     n0, n1 = group.logs["n0"], group.logs["n1"]
-    assert n1._driver is not None
-    assert n1._driver.hard.state.forgot
-    assert n1._driver.replica.log.last.index >= index, "its log is there before anything was sent"
-    assert n0._driver is not None
-    visitors, life = n0._driver._parts.roster.visitors, n1._driver.hard.state.incarnation
+    assert n1.driver.hard.state.forgot
+    assert n1.driver.replica.log.last.index >= index, "its log is there before anything was sent"
+    visitors, life = n0.driver._parts.roster.visitors, n1.driver.hard.state.incarnation
     await until(lambda: "n1" in visitors and visitors[N1].incarnation == life)
     await n0.readmit_member("n1")
     await until(

@@ -51,10 +51,8 @@ async def forgetting(group: Group, monkeypatch: pytest.MonkeyPatch) -> tuple[Rep
 
 async def called(leader: ReplicatedLog, log: ReplicatedLog) -> None:
     """Until `log` has said hello to the leader, in this life of it."""
-    assert leader._driver is not None
-    assert log._driver is not None
-    visitors = leader._driver._parts.roster.visitors
-    me = log._driver._parts.member
+    visitors = leader.driver._parts.roster.visitors
+    me = log.driver._parts.member
     await until(
         lambda: (
             (seen := visitors.get(me.node_id)) is not None and (seen.incarnation == me.incarnation)
@@ -79,8 +77,7 @@ async def test_a_fourth_node_joins_and_the_leader_goes(
         assert (await joiner.read(indexes[-1])).body == bodies[-1]
         with pytest.raises(NotLeader):
             await joiner.remove_member("n0")
-        assert leader._driver is not None
-        core = leader._driver.replica.node
+        core = leader.driver.replica.node
         await until(lambda: core.commit >= core.configuration_index)
         await leader.remove_member(leader.config.node_id)
         rest = [log for log in (*group.logs.values(), joiner) if log is not leader]

@@ -66,9 +66,8 @@ async def test_l5_a_leader_whose_sync_hangs_hands_over(
         await until(lambda: not sick.is_leader)
         leader = await group.leader()  # which has acknowledged without the sick one
         assert f"{name}: its disk is stalled: a log sync has not come back" in caplog.text
-        assert leader._driver is not None
-        view = leader._driver.replica.node.progress
-        await until(lambda: view[sick._driver.replica.node.node_id].disk_health.value > 0)  # type: ignore[union-attr]
+        view = leader.driver.replica.node.progress
+        await until(lambda: view[sick.driver.replica.node.node_id].disk_health.value > 0)
     finally:
         hung.clear()
         gate.set()
