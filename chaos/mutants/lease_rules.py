@@ -48,7 +48,7 @@ LEASES = (
     _mutant(
         "a-restart-forgets-its-promise",
         "leasing_node",
-        "        lease.keep(self._state)\n",
+        "        lease.keep(self.state)\n",
         "",
         "test_a_node_that_starts_keeps_a_promise_that_it_may_have_given",
     ),

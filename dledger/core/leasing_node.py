@@ -21,14 +21,14 @@ class LeasingNode(RaftNode):
         promised that.
         """
         effects = super().start(now)
-        lease.keep(self._state)
+        lease.keep(self.state)
         return effects
 
     def handle(self, event: Event, now: float) -> list[Effect]:
         """As `RaftNode.handle`, after the lease rules heard of a `now` that ran back or jumped
         ahead.
         """
-        state = self._state
+        state = self.state
         step = now - state.now
         if step < 0:
             lease.ran_back(state)
@@ -44,7 +44,7 @@ class LeasingNode(RaftNode):
         hold.
         """
         due = super().deadline()
-        state = self._state
+        state = self.state
         if state.has_promised() and state.role is not Role.FAILED:
             due = min(due, state.now + state.config.clock_step_max / 2)
         return due

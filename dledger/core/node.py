@@ -71,7 +71,8 @@ class RaftNode:
         config.validate()
         log = LogView(runs, anchor)
         assert flushed <= log.last.index
-        self._state = State(
+        #: Terms, log, roles and timers: the rules change them, checkers and tests look at them.
+        self.state = State(
             config,
             jitter,
             hard_state.term,
@@ -87,13 +88,13 @@ class RaftNode:
         )
         if log.last.term > hard_state.term:
             # Imported from Java, a crash between the two files, or a lost vote file (`forgot`).
-            self._state.term, self._state.voted_for = Term(log.last.term), None
-            self._state.persist()
-        self._state.reset_election_deadline()
+            self.state.term, self.state.voted_for = Term(log.last.term), None
+            self.state.persist()
+        self.state.reset_election_deadline()
 
     def start(self, now: float) -> list[Effect]:
         """Effects of coming up; call once before the first event."""
-        state = self._state
+        state = self.state
         state.now = now
         state.reset_election_deadline()
         effects, state.out = state.out, []
@@ -101,7 +102,7 @@ class RaftNode:
 
     def handle(self, event: ev.Event, now: float) -> list[Effect]:
         """Take one event in; return the effects to carry out, in order. Time never goes back."""
-        state = self._state
+        state = self.state
         if now > state.now:
             state.now = now
         if state.quiet:
@@ -118,7 +119,7 @@ class RaftNode:
 
     def deadline(self) -> float:
         """When `TimerFired` is due, in the driver's seconds; infinity when never."""
-        state = self._state
+        state = self.state
         if state.role is _LEADER:
             return state.heartbeat_deadline
         if state.role is _FAILED:
@@ -129,7 +130,7 @@ class RaftNode:
 
     def status(self) -> NodeStatus:
         """A frozen picture."""
-        state = self._state
+        state = self.state
         # Made from tuples, in half the time: simulated runs take a picture after every event.
         peers = [
             _new(
@@ -158,103 +159,103 @@ class RaftNode:
     @property
     def progress(self) -> Mapping[NodeId, Progress]:
         """A leader's view of its followers, for checkers; never change it."""
-        return self._state.progress
+        return self.state.progress
 
     @property
     def log(self) -> LogView:
         """The term view, for checkers; never change it."""
-        return self._state.log
+        return self.state.log
 
     @property
     def configuration(self) -> Configuration:
         """The group, as the newest configuration in the log has it."""
-        return self._state.configuration
+        return self.state.configuration
 
     @property
     def configuration_index(self) -> Index:
         """Where that configuration is in the log, -1: as the node was set up."""
-        return self._state.configuration_index
+        return self.state.configuration_index
 
     def configuration_at(self, index: Index) -> Configuration:
         """The group as the entries up to `index`, none of them deleted, have it."""
-        return snapshots.configuration_at(self._state, index)
+        return snapshots.configuration_at(self.state, index)
 
     def configurations_in(self, first: Index, last: Index) -> tuple[ConfigurationEntry, ...]:
         """Which of the entries `first`..`last` are configurations: frames flag them (R20)."""
-        if last < first or self._state.configuration_index < first:
+        if last < first or self.state.configuration_index < first:
             return ()
-        return tuple(e for e in self._state.configurations if first <= e.index <= last)
+        return tuple(e for e in self.state.configurations if first <= e.index <= last)
 
     def margin(self, of: Configuration | None = None) -> margins.Margin | None:
         """How many more may fail, as of the last event; None where this node does not lead.
 
         `of`: of a configuration that might be, and not of those that decide now.
         """
-        if self._state.role is not Role.LEADER:
+        if self.state.role is not Role.LEADER:
             return None
-        configurations = margins.deciding(self._state) if of is None else (of,)
-        return margins.margin(configurations, margins.troubles(self._state))
+        configurations = margins.deciding(self.state) if of is None else (of,)
+        return margins.margin(configurations, margins.troubles(self.state))
 
     @property
     def disk(self) -> ev.DiskChecked:
         """How this node's disk does, as it was last told."""
-        return self._state.disk
+        return self.state.disk
 
     @property
     def full_voters(self) -> tuple[NodeId, ...]:
         """As leader: the voters with full disks that leave no majority for more of the log."""
-        return self._state.full_voters
+        return self.state.full_voters
 
     @property
     def reads_served(self) -> tuple[int, int]:
         """As leader, since it was started: by a lease, after asking a majority."""
-        return self._state.reads_by_lease, self._state.reads_by_index
+        return self.state.reads_by_lease, self.state.reads_by_index
 
     def live_leader(self) -> NodeId | None:
         """The leader, if it was heard within the lease or need not speak, as of the last event."""
-        state = self._state
+        state = self.state
         return state.leader if state.quiet or state.leader_is_alive() else None
 
     @property
     def config(self) -> CoreConfig:
         """The settings of the rules; they never change."""
-        return self._state.config
+        return self.state.config
 
     @property
     def node_id(self) -> NodeId:
         """The id of this node."""
-        return self._state.me
+        return self.state.me
 
     @property
     def standing(self) -> tuple[Term, Role, NodeId | None, Index]:
         """Term, role, leader and commit at once, cheap enough for a look after every event."""
-        state = self._state
+        state = self.state
         return state.term, state.role, state.leader, state.commit
 
     @property
     def is_quiet(self) -> bool:
         """No heartbeats are sent or expected (quiet.py)."""
-        return self._state.quiet
+        return self.state.quiet
 
     @property
     def role(self) -> Role:
         """The node's role as of the last event; `FAILED` is final."""
-        return self._state.role
+        return self.state.role
 
     @property
     def term(self) -> Term:
         """The newest term that this node has seen; its storage may not have it yet."""
-        return self._state.term
+        return self.state.term
 
     @property
     def leader(self) -> NodeId | None:
         """The leader of the present term, itself if it leads; None while it knows of none."""
-        return self._state.leader
+        return self.state.leader
 
     @property
     def commit(self) -> Index:
         """The highest index that this node knows to be committed; it never falls."""
-        return self._state.commit
+        return self.state.commit
 
 
 # -- what each event does --------------------------------------------------------------------------

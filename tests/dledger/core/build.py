@@ -69,7 +69,7 @@ def node(
 
 def state(name: str = "n1", **settings: Any) -> State:
     """The state inside a node of `node(name, **settings)`: rules are functions over a state."""
-    return node(name, **settings)._state
+    return node(name, **settings).state
 
 
 def broken() -> list[str]:

@@ -273,7 +273,7 @@ class Net:
         if name is not None:
             self.now += 1.0
             raft = self.nodes[NodeId(name)].raft
-            raft._state.election_deadline = self.now
+            raft.state.election_deadline = self.now
             self.handle(name, ev.TimerFired())
             self.deliver()
             assert self.leader() == name

@@ -157,8 +157,8 @@ def test_heartbeats_alone_do_not_keep_a_leader_whose_data_does_not_move() -> Non
 def test_a_stuck_node_with_a_higher_term_brings_the_group_to_it() -> None:
     net = Net()
     leader = net.elect("n0")
-    net.raft("n2")._state.term = Term(9)
-    net.raft("n2")._state.leader = None
+    net.raft("n2").state.term = Term(9)
+    net.raft("n2").state.leader = None
     net.run(3.0)
     assert net.raft(net.leader()).term >= 9
     assert all(n.raft.leader == net.leader() for n in net.nodes.values())
@@ -288,7 +288,7 @@ def test_reads_do_not_keep_the_leader_from_its_timer() -> None:
             break
         net.handle(leader, ev.ReadRequested(number))
         net.run(0.02)
-        fresh = net.now - net.raft(leader)._state.quorum_at < 0.3
+        fresh = net.now - net.raft(leader).state.quorum_at < 0.3
         assert fresh or leader != net.leader(), "stickiness needs it fresh"
     assert net.leader() == "n2", "who should lead does, while clients read"
 

@@ -40,7 +40,7 @@ class Race:
             self.net.cut.add((NodeId(pair[0]), NodeId(pair[1])))
         self.net.run(1.0)
         raft = self.net.raft(self.leader)
-        while raft._state.heartbeat_deadline - self.net.now < 0.09:  # one was answered just now
+        while raft.state.heartbeat_deadline - self.net.now < 0.09:  # one was answered just now
             self.net.run(0.01)
         assert is_served_at_once(self.net, self.leader)
 
@@ -69,7 +69,7 @@ class Race:
         while net.now < began + seconds:
             net.run(0.001, step=0.001)
             if net.raft(self.rival).role is not Role.LEADER:
-                net.raft(self.rival)._state.election_deadline = net.now_of(self.rival)
+                net.raft(self.rival).state.election_deadline = net.now_of(self.rival)
                 net.handle(self.rival, ev.TimerFired())
                 net.deliver()
             if net.raft(self.rival).role is Role.LEADER:
@@ -92,12 +92,12 @@ def test_a_read_needs_no_round_while_a_majority_has_promised() -> None:
     net.deliver(rounds=2)  # the question and its answer
     ready = [e for e in net.nodes[NodeId(follower)].effects if isinstance(e, fx.ReadReady)]
     assert [(e.read_id, e.index) for e in ready] == [(read_id, 3)]
-    assert net.raft(leader)._state.reads_by_lease == 2
+    assert net.raft(leader).state.reads_by_lease == 2
     net.isolate(leader)
     net.run(0.25)
     assert net.raft(leader).role is Role.LEADER
     assert not is_served_at_once(net, leader), "it asks a majority when the lease has run out"
-    assert net.raft(leader)._state.reads_by_index == 1
+    assert net.raft(leader).state.reads_by_index == 1
 
 
 def test_leases_are_off_unless_they_are_asked_for() -> None:
@@ -249,7 +249,7 @@ def test_the_majority_is_one_of_the_group_in_force() -> None:
     while "n3" not in net.configuration(race.leader).voters:
         net.run(0.01)
     net.run(0.3)
-    assert net.raft(race.leader)._state.progress[NodeId(race.voter)].promised_until > net.now
+    assert net.raft(race.leader).state.progress[NodeId(race.voter)].promised_until > net.now
     assert not is_served_at_once(net, race.leader), "it and one voter are two of four"
 
 

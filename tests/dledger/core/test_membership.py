@@ -150,7 +150,7 @@ def test_a_change_counts_when_it_is_appended() -> None:
     promotions: list[int] = []
 
     def drop(source: NodeId, target: NodeId, message: object) -> bool:
-        four = len(net.raft("n0")._state.voters) == 4
+        four = len(net.raft("n0").state.voters) == 4
         if four and not promotions:
             promotions.append(net.raft("n0").configuration_index)
         return four and source in (N1, N3)
@@ -304,7 +304,7 @@ def test_a_wiped_node_neither_votes_nor_counts_until_it_has_the_log_again() -> N
     assert leader == "n0"
     net.change(leader, ChangeKind.READMIT, "n2", incarnation=2)
     assert standings(net, leader)["n2"] == "returning"
-    assert len(net.raft(leader)._state.quorum) == 3, "the quorum became smaller"
+    assert len(net.raft(leader).state.quorum) == 3, "the quorum became smaller"
     net.run(3.0)
     assert standings(net, leader)["n2"] == "voter"
     assert net.raft("n2").commit >= held
@@ -462,7 +462,7 @@ def test_a_node_votes_whom_an_uncommitted_entry_removes_and_not_when_it_is_commi
     net.change("n0", ChangeKind.REMOVE, "n0")
     net.run(2.0)
     raft = net.raft("n0")
-    entry, sequence = raft.configuration_index, raft._state.hard_sequence
+    entry, sequence = raft.configuration_index, raft.state.hard_sequence
     assert raft.configuration.member(N0) is None
     assert (raft.role, raft.leader, raft.commit) == (Role.PRE_CANDIDATE, None, entry - 1)
     term = Term(raft.term + 2)

@@ -91,7 +91,7 @@ def test_a_leader_asks_all_again_now_and_then_and_they_stay_quiet() -> None:
 def test_a_follower_that_lacks_something_is_not_quiet(lacks: str) -> None:
     net, leader = watching()
     follower = net.followers()[0]
-    state, last = net.raft(follower)._state, net.raft(leader).log.last.index
+    state, last = net.raft(follower).state, net.raft(leader).log.last.index
     commit = last
     if lacks == "flush":
         state.flushed = Index(last - 1)

@@ -15,7 +15,7 @@ from .test_quiet import CHECK, quiet, silent, watch, watching
 
 def late_append(net: Net, leader: str) -> AppendEntries:
     """A range that was sent twice, and comes late on the bulk link."""
-    state = net.raft(leader)._state
+    state = net.raft(leader).state
     last = state.log.last
     return AppendEntries(NodeId(leader), state.term, last, last.index, state.commit, ())
 
@@ -69,8 +69,8 @@ def test_a_follower_that_woke_again_before_the_leader_is_quiet_is_not_left() -> 
     assert leader not in quiet(net)
     net.handle(one, ev.DamageNoted(NO_INDEX))  # anything of its own
     net.drop = lambda *_: False
-    state = net.raft(leader)._state
-    said = net.raft(other)._state
+    state = net.raft(leader).state
+    said = net.raft(other).state
     net.wires.append(  # its answer, which was late
         (
             NodeId(other),
@@ -90,7 +90,7 @@ def without_host(net: Net, leader: str) -> None:
     hosts = [name for name in net.names if name != "n3"]
     for name in hosts:
         watch(net, name, *(other for other in hosts if other != name))
-    net.raft("n3")._state.watched = None
+    net.raft("n3").state.watched = None
     net.handle(leader, ev.CommitWanted(NodeId("n3")))  # anything that wakes it
 
 
@@ -102,16 +102,16 @@ def test_a_learner_that_connects_while_its_leader_falls_silent_hears_of_it(momen
     net.run(0.2)
     net.run(0.01 * moment)
     net.heal()
-    heard = net.raft("n3")._state.heard_leader_at
+    heard = net.raft("n3").state.heard_leader_at
     net.handle(leader, ev.PeerConnected(NodeId("n3")))
     net.run(1.0)
-    assert net.raft("n3")._state.heard_leader_at > heard
+    assert net.raft("n3").state.heard_leader_at > heard
 
 
 def test_a_connection_between_the_last_heartbeat_and_its_answers_puts_silence_off() -> None:
     net, leader = with_learner()
     without_host(net, leader)
-    state = net.raft(leader)._state
+    state = net.raft(leader).state
     isolated = net.drop
     net.drop = lambda source, to, message: (
         isolated(source, to, message) or (isinstance(message, HeartbeatReply) and message.quiet)
@@ -125,7 +125,7 @@ def test_a_connection_between_the_last_heartbeat_and_its_answers_puts_silence_of
     net.heal()
     net.handle(leader, ev.PeerConnected(NodeId("n3")))
     for one, other in ((name, leader) for name in net.names if name not in (leader, "n3")):
-        said = net.raft(one)._state
+        said = net.raft(one).state
         net.wires.append(
             (
                 NodeId(one),
@@ -135,8 +135,8 @@ def test_a_connection_between_the_last_heartbeat_and_its_answers_puts_silence_of
                 ),
             )
         )
-    heard = net.raft("n3")._state.heard_leader_at
+    heard = net.raft("n3").state.heard_leader_at
     net.deliver()
     assert not state.quiet
     net.run(0.5)
-    assert net.raft("n3")._state.heard_leader_at > heard
+    assert net.raft("n3").state.heard_leader_at > heard

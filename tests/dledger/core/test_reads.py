@@ -84,12 +84,12 @@ def test_many_reads_share_rounds() -> None:
     net = Net()
     leader = net.elect("n0")
     net.deliver()
-    before = net.raft(leader)._state.round
+    before = net.raft(leader).state.round
     for read_id in range(100):
         net.handle(leader, ev.ReadRequested(read_id))
     net.deliver()
     assert [r for r, _ in ready(net, leader)] == list(range(100))
-    assert net.raft(leader)._state.round - before <= 2
+    assert net.raft(leader).state.round - before <= 2
 
 
 def test_nobody_leads_is_said_at_once_and_silence_after_a_while() -> None:

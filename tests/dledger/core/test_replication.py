@@ -82,7 +82,7 @@ def test_figure_8_exactly() -> None:
     net.deliver()
     assert net.raft("n0").commit == 0
     net.heal()
-    state = net.raft("n0")._state
+    state = net.raft("n0").state
     state.term, state.voted_for = Term(3), N0  # as if re-elected in term 3 after others stood
     state.log.append(Term(3), Index(2))
     for name in (N1, N2):
@@ -314,7 +314,7 @@ def test_an_older_answer_to_a_heartbeat_stops_no_pipeline() -> None:
     leader = net.elect("n0")
     net.propose(leader, 3)
     net.deliver()
-    term, round_ = net.raft(leader).term, net.raft(leader)._state.round
+    term, round_ = net.raft(leader).term, net.raft(leader).state.round
     net.propose(leader)
     older = HeartbeatReply(N1, term, round_, Index(1), Index(1), 0.0, False)
     net.handle("n0", ev.MessageReceived(older))

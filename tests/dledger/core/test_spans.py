@@ -112,7 +112,7 @@ def by_a_later_leader(net: Net) -> list[fx.Effect]:
 
 
 def by_check_quorum(net: Net) -> list[fx.Effect]:
-    net.raft("n0")._state.heartbeat_deadline = net.raft("n0")._state.quorum_at = net.now
+    net.raft("n0").state.heartbeat_deadline = net.raft("n0").state.quorum_at = net.now
     net.now += 9.0
     return net.handle("n0", ev.TimerFired())
 
@@ -133,7 +133,7 @@ ENDS = {
 def test_a_leadership_that_ends_leaves_nothing(end: Callable[[Net], list[fx.Effect]]) -> None:
     net = Net()
     net.elect("n0")
-    state = net.raft("n0")._state
+    state = net.raft("n0").state
     make_busy(state, Span.LEADERSHIP)
     state.adopt()
     assert state.peers == (N1, N2, "n9")
@@ -182,7 +182,7 @@ def test_a_range_that_is_made_when_the_leadership_has_ended_brings_no_other() ->
     net = Net()
     net.elect("n0")
     net.propose("n0", 300)
-    net.raft("n0")._state.progress[N1].sending = True
+    net.raft("n0").state.progress[N1].sending = True
     by_a_later_term(net)
     assert net.handle("n0", ev.AppendSent(N1, Index(50), 1000)) == []
 
@@ -196,7 +196,7 @@ def candidate(net: Net) -> State:
     net.now += 2.0
     net.handle("n0", ev.TimerFired())
     net.handle("n0", MessageReceived(VoteReply(N1, Term(1), Term(1), granted=True, pre=True)))
-    state = net.raft("n0")._state
+    state = net.raft("n0").state
     assert state.role is Role.CANDIDATE
     return state
 
@@ -249,7 +249,7 @@ def test_an_appointment_counts_for_one_candidacy() -> None:
     asked = [e.message for e in appointed if isinstance(e, fx.Send)]
     assert asked == [VoteRequest(N0, term, last, pre=False, transfer=True)] * 2
     net.now += 2.0
-    sequence = raft._state.hard_sequence
+    sequence = raft.state.hard_sequence
     rehearsal = VoteRequest(N0, Term(term + 1), last, pre=True, transfer=False)
     assert net.handle("n0", ev.TimerFired()) == [
         fx.RoleChanged(Role.PRE_CANDIDATE, term, None),
@@ -265,7 +265,7 @@ def test_an_appointment_counts_for_one_candidacy() -> None:
 def test_a_term_that_ends_leaves_nothing(end: Callable[[Net], list[fx.Effect]]) -> None:
     net = Net()
     net.elect("n1")
-    state = net.raft("n0")._state
+    state = net.raft("n0").state
     make_busy(state, Span.TERM)
     end(net)
     assert left_over(state, Span.TERM) == {}
@@ -273,7 +273,7 @@ def test_a_term_that_ends_leaves_nothing(end: Callable[[Net], list[fx.Effect]]) 
 
 def test_a_candidate_has_matched_nobody_in_its_term() -> None:
     net = Net()
-    state = net.raft("n0")._state
+    state = net.raft("n0").state
     make_busy(state, Span.TERM)
     assert candidate(net) is state
     assert left_over(state, Span.TERM) == {}
@@ -282,7 +282,7 @@ def test_a_candidate_has_matched_nobody_in_its_term() -> None:
 def test_what_the_leader_was_asked_ends_with_it() -> None:
     net = Net()
     net.elect("n1")
-    state = net.raft("n0")._state
+    state = net.raft("n0").state
     make_busy(state, Span.LEADER)
     effects = by_a_later_leader(net)
     assert left_over(state, Span.LEADER) == {}

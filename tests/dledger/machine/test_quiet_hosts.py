@@ -30,7 +30,7 @@ async def hosts(tmp_path: Path, new_address: Callable[[], str]) -> AsyncIterator
 
 def sent(nodes: Nodes) -> int:
     """Messages of the group's rules that its nodes have sent."""
-    return sum(node.log.driver.replica.node._state.round for node in nodes.values())
+    return sum(node.log.driver.replica.node.state.round for node in nodes.values())
 
 
 async def all_quiet(nodes: Nodes) -> None:
@@ -114,9 +114,9 @@ async def test_groups_of_hosts_without_quiescence_keep_their_heartbeats(
         nodes = await mixed.open("a", Adder)
         leader = await leader_of(nodes)
         await leader.propose(2)
-        quiet_after = leader.log.driver.replica.node._state.config.quiet_after
+        quiet_after = leader.log.driver.replica.node.state.config.quiet_after
         begun = sent(nodes)
-        interval = leader.log.driver.replica.node._state.config.heartbeat_interval
+        interval = leader.log.driver.replica.node.state.config.heartbeat_interval
         rounds = round(3 * quiet_after / interval)
         await eventually(lambda: sent(nodes) > begun + rounds, "heartbeats of an idle group", 60)
         assert not any(node.log.driver.replica.node.is_quiet for node in nodes.values())
@@ -149,7 +149,7 @@ async def test_a_learner_without_a_host_is_heard_by_a_quiet_group_at_once(
     await again.start()
     begun = LoopClock().now()
     await eventually(lambda: again.leader is not None, "a leader that the learner hears", 60)
-    state = leader.log.driver.replica.node._state
+    state = leader.log.driver.replica.node.state
     assert LoopClock().now() - begun < state.config.quiet_check / 4
     assert state.role is Role.LEADER
     await again.close()
@@ -193,7 +193,7 @@ async def test_an_alarm_of_its_host_wakes_a_quiet_leader_to_ask(hosts: Hosts) ->
     rounds = sent(nodes)
     host = hosts.hosts[leader.config.node_id]
     assert host._parts is not None
-    state = leader.log.driver.replica.node._state
+    state = leader.log.driver.replica.node.state
     state.heartbeat_deadline = leader.log.driver.now()
     host._parts.alarms.ring(leader.log.driver._timer.at)
     # Another alarm of the node may ring first, and have it set a timer of its own for this.
