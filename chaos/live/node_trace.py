@@ -139,7 +139,7 @@ def follow(driver: Driver, path: Path) -> NodeTrace:
     trace = NodeTrace(
         path,
         driver.replica.node,
-        driver._parts.hard,
+        driver.parts.hard,
         generation=driver.generation,
         log=driver.replica.log,
     )

@@ -116,7 +116,7 @@ class Replica:
         self.repair: Repair | None = None
         if repair_settings is not None:
             assert isinstance(log, FileLog), "only a log in files can be repaired"
-            calls = self._hear, self._apply_held, self._new_id
+            calls = self.hear, self._apply_held, self._new_id
             self.repair = Repair(log, self.node, ports, repair_settings, now, *calls)
             self.repair.lacking = log.anchor.index if lacks_state else NO_INDEX
 
@@ -310,7 +310,7 @@ class Replica:
 
     # -- effects out -----------------------------------------------------------------------------
 
-    def _hear(self, event: ev.Event) -> None:
+    def hear(self, event: ev.Event) -> None:
         self._run(self.node.handle(event, self._now))
 
     def _handle(self, event: ev.Event, now: float) -> None:
@@ -432,7 +432,7 @@ class Replica:
             if self.repair is None:
                 raise
             # Not sent, never: a leader whose log is damaged hands over (R2).
-            self._hear(ev.DamageNoted(Index(effect.prev.index + 1)))
+            self.hear(ev.DamageNoted(Index(effect.prev.index + 1)))
             return
         self._release(effect.to, message, effect.after)
         more = self.node.handle(ev.AppendSent(effect.to, message.last, message.size), self._now)

@@ -83,7 +83,7 @@ class Driver:
         config.validate()
         self.owned = owned or Owned(self._died)
         self.owned.died = self._died
-        self.config, self.hard, self._parts = config, parts.hard, parts
+        self.config, self.hard, self.parts = config, parts.hard, parts
         host, clock = parts.host, clock or clock_for(config)
         self.clock = self._clock = GroupClock.of(config.node_id, clock, parts.clocks)
         jitter = seeded_jitter(config.seed)
@@ -129,7 +129,7 @@ class Driver:
 
     async def start(self) -> None:
         """Listen, dial, and take part. Raises OSError when the address is taken."""
-        made = self._parts.host, self.config.node_id, self.owned, self._sync_done, self._clock.now
+        made = self.parts.host, self.config.node_id, self.owned, self._sync_done, self._clock.now
         queues = disk_queues(*made)
         self._sync_threads = {kind: queues[name] for kind, name in QUEUE_OF.items()}
         try:
@@ -142,9 +142,9 @@ class Driver:
         self._repair_timer.fire()
         self._renewal.start()
         self._telling.start()
-        if self._parts.host is not None:
-            self._parts.host.join(self, self._looked)
-        watch, is_alone = watch_of(self.config, queues), self._parts.host is None
+        if self.parts.host is not None:
+            self.parts.host.join(self, self._looked)
+        watch, is_alone = watch_of(self.config, queues), self.parts.host is None
         calls = self._clock, self._looked, self.start_sync, self.owned, self._may_rest
         self._disk_check = DiskCheck(self.config.node_id, watch, *calls, watches_loop=is_alone)
         self._disk_check.start()
@@ -167,14 +167,14 @@ class Driver:
         await asyncio.gather(*(asyncio.to_thread(stop, STOP_SECONDS_MAX) for stop in stops))
         if self._syncing:  # its end was posted by the thread that has ended now: one turn away
             await asyncio.sleep(0)
-        if self._syncing or not await self._parts.ended():
+        if self._syncing or not await self.parts.ended():
             raise NodeFailed(
                 f"disk work of {self.config.node_id} does not end; its files are left as after a "
                 "crash, which the next start repairs"
             )
-        self._parts.close(failed or self.replica.disk_refused)
-        if self._parts.host is not None:
-            self._parts.host.closed(self)
+        self.parts.close(failed or self.replica.disk_refused)
+        if self.parts.host is not None:
+            self.parts.host.closed(self)
 
     # -- for callers -----------------------------------------------------------------------------
 
@@ -233,16 +233,16 @@ class Driver:
     @property
     def incarnations(self) -> dict[NodeId, int]:
         """The incarnation of this node and of each that it has met."""
-        return self._parts.roster.incarnations()
+        return self.parts.roster.incarnations()
 
     @property
     def generation(self) -> Generation:
         """Which copy of this node's folder this is; NO_GENERATION when none could be written."""
-        return self._parts.generations.current
+        return self.parts.generations.current
 
     def change_of(self, kind: ChangeKind, node: NodeId) -> Change:
         """The change with all that is known of `node`. Raises MembershipRefused."""
-        return self._parts.roster.change(kind, node)
+        return self.parts.roster.change(kind, node)
 
     @property
     def members(self) -> Configuration:
@@ -252,7 +252,7 @@ class Driver:
     @property
     def roster(self) -> Roster:
         """The members and visitors, with the values of their hellos."""
-        return self._parts.roster
+        return self.parts.roster
 
     def scrub(self) -> None:
         """Begin to read the whole log for damage now, unless that is under way."""
@@ -287,7 +287,7 @@ class Driver:
             told(configuration)
 
     def _follow(self) -> None:
-        self._parts.roster.follow(self.replica.node.configuration)
+        self.parts.roster.follow(self.replica.node.configuration)
         self.transport.follow(self.replica.node.configuration)
         self._clock.follow(self.replica.node.configuration.names)
 
@@ -336,7 +336,7 @@ class Driver:
 
     def _may_rest(self) -> bool:
         """May a part that looks at this node now and then stop doing so, until `_wake`?"""
-        self._rests |= (rests := self._parts.may_rest(is_quiet=self.replica.node.is_quiet))
+        self._rests |= (rests := self.parts.may_rest(is_quiet=self.replica.node.is_quiet))
         return rests
 
     def _wake(self) -> None:

@@ -211,15 +211,15 @@ class HostLinks:
         self.clocks.follow(self._members)
         self.clocks.behind = self._tell_clocks
         self._telling: asyncio.TimerHandle | None = None
-        self._accepted: dict[tuple[NodeId, LinkKind], tuple[Inbound, Channels]] = {}
+        self.accepted: dict[tuple[NodeId, LinkKind], tuple[Inbound, Channels]] = {}
         secret = None if config.secret is None else config.secret.encode()
-        self._links: dict[tuple[NodeId, LinkKind], HostLink] = {}
+        self.links: dict[tuple[NodeId, LinkKind], HostLink] = {}
         peers = sorted(self._members - {me})
         self.beats = HostBeats(config, peers, owned, clock.now, self._beat)
         for peer in peers:
             for link_kind in LinkKind:
                 settings = LinkSettings.of(config, peer, link_kind, secret, tls=port.tls)
-                self._links[peer, link_kind] = HostLink(
+                self.links[peer, link_kind] = HostLink(
                     settings, self._me, jitter, owned, self.beats.lost
                 )
         port.carriers = self._side
@@ -229,7 +229,7 @@ class HostLinks:
 
         Waits as long as there is no carrier; raises ConnectionResetError.
         """
-        link = self._links.get((settings.peer, settings.link_kind))
+        link = self.links.get((settings.peer, settings.link_kind))
         if link is None or settings.address != self._config.dial_address(settings.peer):
             return False
         carrier = await link.carrier()
@@ -242,12 +242,12 @@ class HostLinks:
 
     def error(self, peer: NodeId, link_kind: LinkKind) -> str:
         """Why there is no carrier; "": there is one, or there will never be."""
-        link = self._links.get((peer, link_kind))
+        link = self.links.get((peer, link_kind))
         return "" if link is None else link.status().error
 
     def refuse(self) -> None:
         """Close the carriers of others: this host leaves."""
-        for inbound, _ in list(self._accepted.values()):
+        for inbound, _ in list(self.accepted.values()):
             inbound.close()
 
     async def stop(self) -> None:
@@ -256,7 +256,7 @@ class HostLinks:
         if self._telling is not None:
             self._telling.cancel()
         self.refuse()
-        for link in self._links.values():
+        for link in self.links.values():
             await link.stop()
 
     def tell_clocks(self) -> None:
@@ -268,22 +268,22 @@ class HostLinks:
     def tells_clocks(self, peer: NodeId) -> bool:
         """Is this peer told of the clocks here for all groups?"""
         knows = self._level_of(peer) >= _KNOWS_CLOCKS
-        return knows and self._links[peer, LinkKind.CONTROL].is_open
+        return knows and self.links[peer, LinkKind.CONTROL].is_open
 
     def _tell_clocks(self, peer: NodeId) -> None:
         if self.tells_clocks(peer):
-            self._links[peer, LinkKind.CONTROL].tell(self.clocks.times_for(peer))
+            self.links[peer, LinkKind.CONTROL].tell(self.clocks.times_for(peer))
 
     def _level_of(self, peer: NodeId) -> int:
         """As the host said when it called us; 0: it does not."""
-        accepted = self._accepted.get((peer, LinkKind.CONTROL))
+        accepted = self.accepted.get((peer, LinkKind.CONTROL))
         hello = None if accepted is None else accepted[0].hello
         return 0 if hello is None else hello.sender.level
 
     def _beat(self, peer: NodeId, hears: bool) -> None:
         """Only to a host that calls us and knows beats: another one does not beat to us either."""
         if self._level_of(peer) >= _KNOWS_BEATS:
-            self._links[peer, LinkKind.CONTROL].beat(hears=hears)
+            self.links[peer, LinkKind.CONTROL].beat(hears=hears)
 
     # -- incoming --------------------------------------------------------------------------------
 
@@ -301,7 +301,7 @@ class HostLinks:
 
     def _greeted(self, inbound: Inbound, hello: Hello) -> None:
         peer, link_kind = hello.sender.node_id, hello.link_kind
-        old = self._accepted.get((peer, link_kind))
+        old = self.accepted.get((peer, link_kind))
         certified = inbound.certified
         channels = Channels(
             lambda parts: inbound.write_all(parts),
@@ -311,17 +311,17 @@ class HostLinks:
             lambda hears_us: self.beats.heard(peer, hears_us=hears_us),
             functools.partial(self.clocks.heard, peer),
         )
-        self._accepted[peer, link_kind] = inbound, channels
+        self.accepted[peer, link_kind] = inbound, channels
         if old is not None:
             self.beats.lost(peer)
             old[1].lost(None)
             old[0].close()
-        self._links[peer, link_kind].dial_now()
+        self.links[peer, link_kind].dial_now()
 
     def _heard(self, inbound: Inbound, frame: Frame) -> None:
         hello = inbound.hello
         assert hello is not None
-        current, channels = self._accepted[hello.sender.node_id, hello.link_kind]
+        current, channels = self.accepted[hello.sender.node_id, hello.link_kind]
         if current is inbound:
             channels.heard(frame)
 
@@ -329,8 +329,8 @@ class HostLinks:
         hello = inbound.hello
         assert hello is not None
         key = (hello.sender.node_id, hello.link_kind)
-        if key in self._accepted and self._accepted[key][0] is inbound:
-            _, channels = self._accepted.pop(key)
+        if key in self.accepted and self.accepted[key][0] is inbound:
+            _, channels = self.accepted.pop(key)
             self.beats.lost(hello.sender.node_id)
             channels.lost(None)
 

@@ -114,7 +114,7 @@ class Inbound(Fed):
         self._decoder = FrameDecoder(SMALL_FRAME_BYTES_MAX)
         self._timeout = timeout
         self._timer: asyncio.TimerHandle | None = None
-        self._transport: asyncio.Transport | None = None
+        self.transport: asyncio.Transport | None = None
         self._reason = ""
         #: Why it ended, as a word of the code: complaints of one kind are counted together.
         self.kind = "ended"
@@ -125,11 +125,11 @@ class Inbound(Fed):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """End the connection unless a hello is accepted within the time-out."""
-        self._transport = cast(asyncio.Transport, transport)
+        self.transport = cast(asyncio.Transport, transport)
         if self._closed:  # one stray too many
-            self._transport.abort()
+            self.transport.abort()
             return
-        limit_silence(self._transport, None)
+        limit_silence(self.transport, None)
         self._timer = self._owned.call_later(self._timeout, self._end, "no hello in time")
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -246,11 +246,11 @@ class Inbound(Fed):
         self._end(str(refused))
 
     def _write(self, data: bytes) -> None:
-        assert self._transport is not None
-        self._transport.write(data)
+        assert self.transport is not None
+        self.transport.write(data)
 
     def _end(self, reason: str) -> None:
         self._reason = self._reason or reason
         self._closed = True
-        if self._transport is not None:
-            self._transport.close()
+        if self.transport is not None:
+            self.transport.close()

@@ -36,7 +36,7 @@ class Outbound(Fed):
         self._dialler = dialler
         self._queue_bytes_max, self._silence_max = queue_bytes_max, silence_max
         self._decoder = FrameDecoder(SMALL_FRAME_BYTES_MAX)
-        self._transport: asyncio.Transport | None = None
+        self.transport: asyncio.Transport | None = None
         self._paused = False
         self._waiting: deque[list[Buffer]] | None = None  # control link, while paused
         self._waiting_bytes = 0
@@ -49,11 +49,11 @@ class Outbound(Fed):
         """Begin the greeting; `silence_max` seconds without an acknowledgement of TCP end the
         connection.
         """
-        self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
-        limit_silence(self._transport, self._silence_max)
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
+        limit_silence(self.transport, self._silence_max)
         self._dialler.certified = named_nodes(transport.get_extra_info("peercert"))
-        self._transport.write(self._dialler.start())
+        self.transport.write(self._dialler.start())
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """The decoder's own buffer."""
@@ -69,9 +69,9 @@ class Outbound(Fed):
                     self._spoke(frame)
                     continue
                 answer = self._dialler.receive(frame)
-                assert self._transport is not None
+                assert self.transport is not None
                 if answer:
-                    self._transport.write(answer)
+                    self.transport.write(answer)
                 if self._dialler.peer is not None and not self.greeted.done():
                     self.greeted.set_result(None)
         except (MalformedFrame, PeerRefused) as error:
@@ -115,13 +115,13 @@ class Outbound(Fed):
     @property
     def queued_bytes(self) -> int:
         """Bytes that wait to be written to the peer."""
-        if self._transport is None or self._transport.is_closing():
+        if self.transport is None or self.transport.is_closing():
             return 0
-        return self._transport.get_write_buffer_size() + self._waiting_bytes
+        return self.transport.get_write_buffer_size() + self._waiting_bytes
 
     def send(self, parts: list[Buffer]) -> int:
         """Write or queue; returns how many frames were dropped for it."""
-        transport = self._transport
+        transport = self.transport
         if transport is None or transport.is_closing():
             return 1
         if not self._paused:
@@ -147,8 +147,8 @@ class Outbound(Fed):
 
     def abort(self) -> None:
         """Close at once, without the queued messages."""
-        if self._transport is not None:
-            self._transport.abort()
+        if self.transport is not None:
+            self.transport.abort()
 
     def rest(self) -> None:
         """As a channel: keep no buffer until the peer speaks."""
@@ -158,11 +158,11 @@ class Outbound(Fed):
         raise MalformedFrame("a peer spoke on the connection that we dialled")
 
     def _write(self, parts: list[Buffer]) -> None:
-        assert self._transport is not None
+        assert self.transport is not None
         if len(parts) == 1:
-            self._transport.write(parts[0])
+            self.transport.write(parts[0])
         else:
-            self._transport.writelines(parts)
+            self.transport.writelines(parts)
 
     def _give_up(self, error: Exception) -> None:
         self._waiting, self._waiting_bytes = None, 0

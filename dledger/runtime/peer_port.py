@@ -67,7 +67,7 @@ class PeerPort:
         )
         self._server: asyncio.Server | None = None
         self._groups: dict[str, Callable[[], Side]] = {}
-        self._greeting: dict[Inbound, None] = {}  # the oldest first
+        self.greeting: dict[Inbound, None] = {}  # the oldest first
         self._greeting_channels: set[Inbound] = set()
         #: A host's, for connections between hosts; None: callers are groups only.
         self.carriers: Callable[[], Side] | None = None
@@ -90,9 +90,9 @@ class PeerPort:
         """Accept no more, and close connections without an accepted hello."""
         if self._server is not None:
             await stop_listening(self._server)
-        for inbound in (*self._greeting, *self._greeting_channels):
+        for inbound in (*self.greeting, *self._greeting_channels):
             inbound.close()
-        self._greeting.clear()
+        self.greeting.clear()
 
     @property
     def number(self) -> int:
@@ -122,7 +122,7 @@ class PeerPort:
         run of the group, and must not be written over the next one's files.
         """
         self._groups.pop(group, None)
-        for inbound in (*self._greeting, *self._greeting_channels):
+        for inbound in (*self.greeting, *self._greeting_channels):
             if inbound.group == group:
                 inbound.close()
 
@@ -157,11 +157,11 @@ class PeerPort:
 
     def _accept(self) -> Inbound:
         inbound = self._make(self._new_inbound)
-        if len(self._greeting) >= self._greeting_max:
-            oldest = next(iter(self._greeting))
-            del self._greeting[oldest]  # its end may be told only after many more have come
+        if len(self.greeting) >= self._greeting_max:
+            oldest = next(iter(self.greeting))
+            del self.greeting[oldest]  # its end may be told only after many more have come
             oldest.close()
-        self._greeting[inbound] = None
+        self.greeting[inbound] = None
         return inbound
 
     # -- `Port` of a connection ------------------------------------------------------------------
@@ -186,12 +186,12 @@ class PeerPort:
 
     def greeted(self, inbound: Inbound) -> None:
         """A group has accepted the connection."""
-        self._greeting.pop(inbound, None)
+        self.greeting.pop(inbound, None)
         self._greeting_channels.discard(inbound)
 
     def ended(self, inbound: Inbound, reason: str) -> None:
         """A connection ended without a group; logged by kind, so strays do not fill the log."""
-        self._greeting.pop(inbound, None)
+        self.greeting.pop(inbound, None)
         self._greeting_channels.discard(inbound)
         if reason:
             is_news = inbound.kind == _NOT_OPEN and self._is_news()

@@ -117,13 +117,13 @@ class Transport:
         self._started = self._stopped = self._promised = False
         self._secret = None if config.secret is None else config.secret.encode()
         self._is_alone, self._carriers = shared is None, None if shared is None else shared.links
-        self._peer_port = PeerPort(config, listener.owned) if shared is None else shared.port
-        self._inbound: dict[tuple[NodeId, LinkKind], Inbound] = {}
+        self.peer_port = PeerPort(config, listener.owned) if shared is None else shared.port
+        self.inbound: dict[tuple[NodeId, LinkKind], Inbound] = {}
         self._complaints = Complaints(_log, listener.owned.time)
         self._encoded: tuple[Message | None, list[Buffer]] = (None, [])
         self._closing: set[asyncio.Task[None]] = set()
         self._last_side: Side | None = None
-        self._links: dict[tuple[NodeId, LinkKind], Link] = {}
+        self.links: dict[tuple[NodeId, LinkKind], Link] = {}
         self._addresses: dict[NodeId, Address] = {}
         #: Called when a peer is to be told of our clocks again and again, by `tell_clocks`.
         self.clocks_wanted: Callable[[], None] = lambda: None
@@ -136,23 +136,23 @@ class Transport:
         """Open both links to a peer; they are dialled from now on, when the transport runs."""
         self._addresses[peer] = address
         for link_kind in LinkKind:
-            tls = self._peer_port.tls
+            tls = self.peer_port.tls
             settings = LinkSettings.of(self._config, peer, link_kind, self._secret, address, tls)
             calls = self._member, self._vouch, self._jitter, self._link_lost
             link = Link(settings, *calls, self._carriers)
             if self._roster is not None:
                 link.strangers = self._roster.strangers
                 link.witness = self._roster.witness
-            self._links[peer, link_kind] = link
+            self.links[peer, link_kind] = link
             if self._started:
                 link.start(self._listener.owned)
-        self._bulk[peer] = self._links[peer, LinkKind.BULK]
-        control = self._control[peer] = self._links[peer, LinkKind.CONTROL]
+        self._bulk[peer] = self.links[peer, LinkKind.BULK]
+        control = self._control[peer] = self.links[peer, LinkKind.CONTROL]
         control.opened = self._control_opened
 
     def _close_links(self, peer: NodeId) -> None:
         for link_kind in LinkKind:
-            link = self._links.pop((peer, link_kind))
+            link = self.links.pop((peer, link_kind))
             closing = self._listener.owned.create_task(link.stop())
             self._closing.add(closing)
             self._listener.owned.when_done(closing, self._closing.discard)
@@ -173,7 +173,7 @@ class Transport:
                 self._close_links(peer)
             if peer not in self._addresses:
                 self._open_links(peer, address)
-        for (peer, _), inbound in list(self._inbound.items()):
+        for (peer, _), inbound in list(self.inbound.items()):
             hello = inbound.hello
             if hello is not None:
                 known = self._roster.knows(peer, hello.sender.incarnation)
@@ -204,41 +204,41 @@ class Transport:
 
         Raises OSError when the address is taken, LogUsageError when the group is open already.
         """
-        self._peer_port.add(self._me.group, self._side)
+        self.peer_port.add(self._me.group, self._side)
         if self._is_alone:
-            await self._peer_port.open()
+            await self.peer_port.open()
         self._started = True
-        for link in self._links.values():
+        for link in self.links.values():
             link.start(self._listener.owned)
 
     @property
     def port(self) -> int:
         """The port that is listened on, also when the configured one is 0."""
-        return self._peer_port.number
+        return self.peer_port.number
 
     async def stop(self) -> None:
         """Close all connections; no callback comes any more."""
         if self._is_alone:
-            await self._peer_port.close()
+            await self.peer_port.close()
         if self._started:
-            self._peer_port.remove(self._me.group)
+            self.peer_port.remove(self._me.group)
         self._started, self._stopped = False, True
-        for link in self._links.values():
+        for link in self.links.values():
             await link.stop()
         if self._closing:
             await asyncio.wait(self._closing)
-        for inbound in list(self._inbound.values()):
+        for inbound in list(self.inbound.values()):
             inbound.close()
-        self._inbound.clear()
+        self.inbound.clear()
 
     def cut(self) -> None:
         """End all connections at once, if it shares those of a host, which goes on to beat (R30);
         they are dialled again."""
         if self._is_alone:
             return
-        for link in self._links.values():
+        for link in self.links.values():
             link.cut()
-        for inbound in list(self._inbound.values()):
+        for inbound in list(self.inbound.values()):
             inbound.close()
 
     def send(self, to: NodeId, message: Message) -> None:
@@ -309,7 +309,7 @@ class Transport:
         """Each outgoing connection, as "peer/kind"."""
         return {
             f"{peer}/{link_kind.name.lower()}": link.status()
-            for (peer, link_kind), link in self._links.items()
+            for (peer, link_kind), link in self.links.items()
         }
 
     # -- incoming --------------------------------------------------------------------------------
@@ -348,21 +348,21 @@ class Transport:
             inbound.close()
             return
         peer, link_kind = hello.sender.node_id, hello.link_kind
-        old = self._inbound.get((peer, link_kind))
-        self._inbound[peer, link_kind] = inbound
+        old = self.inbound.get((peer, link_kind))
+        self.inbound[peer, link_kind] = inbound
         if old is not None:
             old.close()
-        if (peer, link_kind) in self._links:
-            self._links[peer, link_kind].dial_now()
+        if (peer, link_kind) in self.links:
+            self.links[peer, link_kind].dial_now()
 
     def _inbound_lost(self, inbound: Inbound, reason: str) -> None:
         hello = inbound.hello
         assert hello is not None, "before its hello a connection is the port's"
         peer, link_kind = hello.sender.node_id, hello.link_kind
-        if self._inbound.get((peer, link_kind)) is not inbound:
+        if self.inbound.get((peer, link_kind)) is not inbound:
             return
-        del self._inbound[peer, link_kind]
-        if self._roster is not None and not any((peer, one) in self._inbound for one in LinkKind):
+        del self.inbound[peer, link_kind]
+        if self._roster is not None and not any((peer, one) in self.inbound for one in LinkKind):
             self._roster.parted(peer)
         self._say(f"closed {peer}'s connection", inbound, reason)
         self._listener.disconnected(peer, link_kind, False)

@@ -120,7 +120,7 @@ def test_w27_nothing_pends_on_a_node_that_does_not_lead() -> None:
             net.wires.clear()
     net.run(2.0)
     for name in net.followers():
-        state = net.raft(name)._state
+        state = net.raft(name).state
         pending = (state.progress, state.uncommitted, state.reads, state.asked_reads, state.votes)
         assert not any(pending)
         assert (state.transfer, state.change, state.uncommitted_bytes) == (None, None, 0)

@@ -71,7 +71,7 @@ def answers(net: Net, kind: type[M]) -> list[M]:
 def time_out(net: Net, name: str, after: float = 1.0) -> None:
     """Its election timer fires, `after` seconds from now; what it asks is on the wires."""
     net.now += after
-    net.raft(name)._state.election_deadline = net.now
+    net.raft(name).state.election_deadline = net.now
     net.handle(name, ev.TimerFired())
 
 

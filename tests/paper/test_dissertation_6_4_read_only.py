@@ -101,14 +101,14 @@ def test_one_round_serves_any_number_of_reads() -> None:
     accumulated." """
     # Given a leader,
     net = led()
-    before = net.raft("n0")._state.round
+    before = net.raft("n0").state.round
     # when two hundred reads come at once,
     for read_id in range(200):
         net.handle("n0", ev.ReadRequested(read_id))
     net.deliver()
     # then all are served, in order, by the round that was out and the one behind it.
     assert [read_id for read_id, _ in ready(net, "n0")] == list(range(200))
-    assert net.raft("n0")._state.round - before <= 2
+    assert net.raft("n0").state.round - before <= 2
 
 
 def test_followers_ask_for_a_read_index() -> None:

@@ -36,7 +36,7 @@ async def test_a_log_that_finds_its_group_open_takes_nothing_from_the_one_that_r
     log = ReplicatedLog(twin, clock=LoopClock(), extend=host.share)
     with pytest.raises(LogUsageError, match="open on n0 already"):
         await log.start()
-    parts = node.log.driver._parts.host
+    parts = node.log.driver.parts.host
     assert parts is not None
     assert parts._guests["a"] is node.log.driver
     assert "a" in parts.links.beats._groups

@@ -212,7 +212,7 @@ async def test_a_machine_that_raises_ends_its_group_only(hosts: Hosts) -> None:
 
 async def test_a_mistake_in_what_is_shared_ends_every_group_of_that_host(hosts: Hosts) -> None:
     nodes = [await hosts.open(name, Adder) for name in ("a", "b")]
-    parts = nodes[0]["n0"].log.driver._parts.host
+    parts = nodes[0]["n0"].log.driver.parts.host
     assert parts is not None
 
     def mistake() -> None:

@@ -82,7 +82,7 @@ def assert_set(event: threading.Event) -> None:
 
 
 def port_of(log: ReplicatedLog) -> PeerPort:
-    shared = log.driver._parts.host
+    shared = log.driver.parts.host
     assert shared is not None
     return shared.port
 
@@ -93,13 +93,13 @@ async def test_a_handshake_with_its_first_run_is_over(hosts: Hosts) -> None:
     log = await start(host)
     writer, rest = await half_greet(host)
     port = port_of(log)
-    greeting = list(port._greeting)
+    greeting = list(port.greeting)
     await log.close()
     assert [one._closed for one in greeting] == [True]
     log = await start(host)
     shown = log.driver.generation
     writer.write(rest)
-    await eventually(lambda: not port._greeting, "that the caller is rid of", 30)
+    await eventually(lambda: not port.greeting, "that the caller is rid of", 30)
     writer.close()
     await log.close()
     assert is_older(host, shown) is None
@@ -108,7 +108,7 @@ async def test_a_handshake_with_its_first_run_is_over(hosts: Hosts) -> None:
 async def test_a_write_that_waits_for_a_thread_is_withdrawn(hosts: Hosts) -> None:
     host, goes_on = hosts.hosts["n0"], threading.Event()
     log = await start(host)
-    shared = log.driver._parts.host
+    shared = log.driver.parts.host
     assert shared is not None
     for _ in range(2):  # two other groups make files
         shared._threads["files"].run(lambda: assert_set(goes_on))
@@ -126,7 +126,7 @@ async def test_a_write_under_way_is_waited_for(
 ) -> None:
     goes_on, writes, written = threading.Event(), threading.Event(), list[bytes]()
     log = await start(hosts.hosts["n0"])
-    generations = log.driver._parts.generations
+    generations = log.driver.parts.generations
 
     def write(data: bytes) -> None:
         writes.set()

@@ -43,8 +43,8 @@ def parts_of(hosts: Hosts, name: str) -> HostParts:
 
 def channels_of(log: ReplicatedLog) -> int:
     """How many of the connections that came to this node are channels."""
-    came = log.driver.transport._inbound.values()
-    return sum(isinstance(inbound._transport, Channel) for inbound in came)
+    came = log.driver.transport.inbound.values()
+    return sum(isinstance(inbound.transport, Channel) for inbound in came)
 
 
 async def all_channels(node: ReplicatedNode[int, int]) -> None:
@@ -67,8 +67,8 @@ async def test_groups_share_four_connections_with_each_other_host(
             await all_channels(node)
     for name in hosts.hosts:
         parts = parts_of(hosts, name)
-        assert len(parts.links._accepted) == 4
-        assert not parts.port._greeting
+        assert len(parts.links.accepted) == 4
+        assert not parts.port.greeting
         assert not parts.port._greeting_channels
 
 
@@ -107,7 +107,7 @@ async def test_channels_are_dialled_again_when_their_connection_breaks(hosts: Ho
     nodes = await hosts.open("a", Adder)
     for node in nodes.values():
         await all_channels(node)
-    for inbound, _ in parts_of(hosts, "n0").links._accepted.values():
+    for inbound, _ in parts_of(hosts, "n0").links.accepted.values():
         inbound.close()
     await eventually(lambda: channels_of(nodes["n0"].log) < 4, "that its channels end", 60)
     await all_channels(nodes["n0"])
@@ -126,13 +126,13 @@ async def test_a_wrong_secret_is_told_by_each_group(hosts: Hosts) -> None:
         return status.refusal == RefusalReason.WRONG_SECRET
 
     await eventually(refused, "that n1 refuses n0", 60)
-    assert not parts_of(hosts, "n1").links._accepted
+    assert not parts_of(hosts, "n1").links.accepted
 
 
 async def test_who_gives_up_waiting_for_a_host_is_forgotten(hosts: Hosts) -> None:
     """A host may be away for days, and every group asks for it every few seconds."""
     await hosts.start("n0")
-    link = parts_of(hosts, "n0").links._links[NodeId("n1"), LinkKind.BULK]
+    link = parts_of(hosts, "n0").links.links[NodeId("n1"), LinkKind.BULK]
     waiting = [asyncio.ensure_future(link.carrier()) for _ in range(3)]
     await asyncio.sleep(0)
     assert len(link._waiting) == 3

@@ -51,7 +51,7 @@ async def test_no_count_falls_when_a_member_goes(hosts: Hosts) -> None:
     """Prometheus takes a count that falls for one of a new process, and adds all of it again."""
     node = await hosts.hosts["n0"].open("a", Adder(), create=True, members=["n0", "n1", "n2"])
     links, transport = node.log.status().links, node.log.driver.transport
-    for number, link in enumerate(transport._links.values(), 1):
+    for number, link in enumerate(transport.links.values(), 1):
         link._sent_bytes = link._sent_frames = link._dropped_frames = number
     before = {(one.name, one.labels): one for one in metrics_of(node.log)}
     transport._close_links(NodeId("n1"))

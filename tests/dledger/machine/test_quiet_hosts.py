@@ -89,7 +89,7 @@ async def test_a_node_that_fails_ends_its_connections_while_its_host_goes_on(
     leader = await leader_of(nodes)
     await leader.propose(1)
     await all_quiet(nodes)
-    came = [inbound._transport for inbound in leader.log.driver.transport._inbound.values()]
+    came = [inbound.transport for inbound in leader.log.driver.transport.inbound.values()]
     leader.log.driver._died(RuntimeError("a mistake"))
     assert len(came) == 4
     assert all(channel is not None and channel.is_closing() for channel in came)

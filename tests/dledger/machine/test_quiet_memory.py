@@ -60,7 +60,7 @@ async def test_a_quiet_replica_holds_little_beside_its_state(hosts: Hosts) -> No
         tracemalloc.stop()
     assert replica_bytes < REPLICA_BYTES_MAX
     for node in (*before, *nodes):
-        assert not node.log.driver._parts.log.reader.cache.size, "entries are kept for nobody"
-        came = node.log.driver.transport._inbound.values()
-        assert all(isinstance(one._transport, Channel) for one in came)
+        assert not node.log.driver.parts.log.reader.cache.size, "entries are kept for nobody"
+        came = node.log.driver.transport.inbound.values()
+        assert all(isinstance(one.transport, Channel) for one in came)
         assert not any(one._decoder._buffer for one in came), "a buffer is kept between frames"

@@ -144,18 +144,18 @@ async def _backup_of_a_follower(group: Group, tmp_path: Path) -> tuple[str, Path
     folder, backup = Path(group.configs[name].data_dir), tmp_path / "backup"
     found = group.logs[name].driver
     assert found is not None
-    before = found._parts.generations.current
+    before = found.parts.generations.current
     # It runs: a file that is being written beside its final name is gone a moment later.
     shutil.copytree(folder, backup, ignore=shutil.ignore_patterns("*.tmp"))
     # The second one from here: the first may have been written while the folder was copied.
-    while found._parts.generations.current.number <= before.number + 1:
+    while found.parts.generations.current.number <= before.number + 1:
         await log.append(b"promised after the backup")
     others = [log.driver for key, log in group.logs.items() if key != name]
     await until(
         lambda: all(
             one is not None
-            and one._parts.generations.met(NodeId(name), found._parts.member.incarnation)
-            == found._parts.generations.current
+            and one.parts.generations.met(NodeId(name), found.parts.member.incarnation)
+            == found.parts.generations.current
             for one in others
         ),
         f"the others know the newest generation of {name}",

@@ -98,7 +98,7 @@ def test_a_damaged_leader_hands_over_while_all_are_well() -> None:
     group = FileGroup(mend=LAZY)
     old = group.elect()
     group.fill(6)
-    old.replica._hear(ev.DamageNoted(Index(3)))
+    old.replica.hear(ev.DamageNoted(Index(3)))
     group.run(1.5)
     assert group.leader is not old
     group.fill(1)
@@ -159,12 +159,12 @@ def test_a_damaged_node_votes_by_the_end_of_its_log_and_does_not_stand() -> None
     group.fill(6)
     leader.kill()
     group.cut = set()
-    damaged.replica._hear(ev.DamageNoted(Index(1)))
+    damaged.replica.hear(ev.DamageNoted(Index(1)))
     for _ in range(20):
         group.run(0.5)
         assert damaged.replica.node.role is Role.FOLLOWER
         assert behind.replica.node.role is not Role.LEADER
-    damaged.replica._hear(ev.DamageNoted(Index(-1)))
+    damaged.replica.hear(ev.DamageNoted(Index(-1)))
     group.run(3.0)
     assert group.leader is damaged
 
@@ -176,13 +176,13 @@ def test_what_is_damaged_is_not_acknowledged_and_is_when_it_is_mended() -> None:
     damaged = follower(group)
     group.fill(4)
     group.cut = {h.name for h in group.hosts.values() if h not in (leader, damaged)}
-    damaged.replica._hear(ev.DamageNoted(Index(2)))
+    damaged.replica.hear(ev.DamageNoted(Index(2)))
     outcome: list[object] = []
     leader.replica.propose(Proposal([b"b" * 99], lambda _, error: outcome.append(error)), group.now)
     group.run(0.6)
     assert outcome == []
-    damaged.replica._hear(ev.DamageNoted(Index(-1)))
-    damaged.replica._hear(ev.EntriesFlushed(log_of(damaged).flushed))
+    damaged.replica.hear(ev.DamageNoted(Index(-1)))
+    damaged.replica.hear(ev.EntriesFlushed(log_of(damaged).flushed))
     group.run(0.4)
     assert outcome == [None]
 

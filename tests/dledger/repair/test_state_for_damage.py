@@ -127,13 +127,13 @@ def test_a_leader_that_needs_a_state_hands_over_to_who_has_it_and_is_given_it() 
     holder, behind = (host for host in group.hosts.values() if host is not victim)
     assert isinstance(holder, StateHost)
     behind.kill()
-    holder.replica._hear(ev.DamageNoted(Index(holder.log.last.index)))  # it does not stand
+    holder.replica.hear(ev.DamageNoted(Index(holder.log.last.index)))  # it does not stand
     victim.boot()
     group.run(20.0)
     assert victim.replica.failure is None
     assert holder.replica.node.role is not Role.LEADER
     assert group.leader is victim
-    holder.replica._hear(ev.DamageNoted(Index(-1)))
+    holder.replica.hear(ev.DamageNoted(Index(-1)))
     group.run(20.0)
     assert group.leader is holder
     assert victim.taken == [victim.log.anchor.index]
@@ -206,14 +206,14 @@ def test_a_leader_whose_state_is_lost_hands_over() -> None:
     group, victim = without_its_state(trimmed_elsewhere=True)
     others = [host for host in group.hosts.values() if host is not victim]
     for host in others:
-        host.replica._hear(ev.DamageNoted(Index(1)))  # they do not stand
+        host.replica.hear(ev.DamageNoted(Index(1)))  # they do not stand
     victim.boot()
     group.run(2.0)
     assert group.leader is victim
     for host in others:
         assert host.storage is not None
-        host.replica._hear(ev.DamageNoted(Index(-1)))
-        host.replica._hear(ev.EntriesFlushed(host.storage.log.flushed))
+        host.replica.hear(ev.DamageNoted(Index(-1)))
+        host.replica.hear(ev.EntriesFlushed(host.storage.log.flushed))
     group.run(10.0)
     assert group.leader is not victim
     assert victim.applied == group.leader.applied

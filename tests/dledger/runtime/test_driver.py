@@ -152,7 +152,7 @@ async def test_a_dead_link_task_ends_the_node(group: Group) -> None:
     await group.start("n0")
     driver = group.logs["n0"].driver
     assert driver is not None
-    link = next(iter(driver.transport._links.values()))
+    link = next(iter(driver.transport.links.values()))
     link._jitter = lambda: 1 // 0
     assert "ZeroDivisionError" in str(await driver.failed)
 

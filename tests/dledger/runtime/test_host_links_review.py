@@ -42,7 +42,7 @@ async def test_groups_hear_of_the_host_before_their_channels_end() -> None:
         for _ in range(2)
     )
     links._greeted(first, hello)  # type: ignore[arg-type]
-    _, channels = links._accepted[N1, LinkKind.CONTROL]
+    _, channels = links.accepted[N1, LinkKind.CONTROL]
     channels._add(1, _Protocol(told))
     links.beats.heard(N1, hears_us=True)
     links.beats.start()
@@ -61,7 +61,7 @@ async def test_a_new_carrier_is_given_to_some_groups_a_turn() -> None:
         cluster_id="c", group="g", node_id="n0", data_dir="d", peers={"n0": ("h", 1), N1: ("h", 2)}
     )
     links = HostLinks(config, SimpleNamespace(tls=None), lambda: 0.5, owned, SystemClock())  # type: ignore[arg-type]
-    link: Any = links._links[N1, LinkKind.CONTROL]
+    link: Any = links.links[N1, LinkKind.CONTROL]
     link._task = asyncio.current_task()  # it is dialled already
     groups = [asyncio.ensure_future(link.carrier()) for _ in range(3 * GIVEN_AT_ONCE)]
     await asyncio.sleep(0)

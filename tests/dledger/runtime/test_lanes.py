@@ -49,15 +49,15 @@ async def test_l2_a_bulk_lane_that_is_stuck_holds_no_heartbeat_back(group: Group
     log = await group.leader()
     term = log.status().node.term
     slow = group.followers()[0]
-    inbound = slow.driver.transport._inbound[log.driver.replica.node.node_id, LinkKind.BULK]
-    assert inbound._transport is not None
-    inbound._transport.pause_reading()
+    inbound = slow.driver.transport.inbound[log.driver.replica.node.node_id, LinkKind.BULK]
+    assert inbound.transport is not None
+    inbound.transport.pause_reading()
     body = os.urandom(64 << 10)
     last = (await asyncio.gather(*[log.append(body) for _ in range(200)]))[-1]
     await group.election_timeouts(2)
     assert slow.applied < last, "it was cut off"
     assert slow.leader == log.config.node_id
-    inbound._transport.resume_reading()
+    inbound.transport.resume_reading()
     await slow.wait(last)
     await until(lambda: log.status().node.peers[0].matched >= last)
     assert log.status().node.term == term

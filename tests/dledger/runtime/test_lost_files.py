@@ -47,7 +47,7 @@ async def test_a_node_that_forgot_keeps_its_log_and_votes_again_when_it_is_readm
     n0, n1 = group.logs["n0"], group.logs["n1"]
     assert n1.driver.hard.state.forgot
     assert n1.driver.replica.log.last.index >= index, "its log is there before anything was sent"
-    visitors, life = n0.driver._parts.roster.visitors, n1.driver.hard.state.incarnation
+    visitors, life = n0.driver.parts.roster.visitors, n1.driver.hard.state.incarnation
     await until(lambda: "n1" in visitors and visitors[N1].incarnation == life)
     await n0.readmit_member("n1")
     await until(

@@ -51,8 +51,8 @@ async def forgetting(group: Group, monkeypatch: pytest.MonkeyPatch) -> tuple[Rep
 
 async def called(leader: ReplicatedLog, log: ReplicatedLog) -> None:
     """Until `log` has said hello to the leader, in this life of it."""
-    visitors = leader.driver._parts.roster.visitors
-    me = log.driver._parts.member
+    visitors = leader.driver.parts.roster.visitors
+    me = log.driver.parts.member
     await until(
         lambda: (
             (seen := visitors.get(me.node_id)) is not None and (seen.incarnation == me.incarnation)

@@ -39,7 +39,7 @@ def tls(mode: str, certificate: str, folder: Path = PEM) -> dict[str, object]:
 def protocols(end: End) -> set[str | None]:
     """What the connections that have come in speak."""
     found: set[str | None] = set()
-    for inbound in end.transport._inbound.values():
+    for inbound in end.transport.inbound.values():
         session = inbound._session if isinstance(inbound, InboundTls) else None
         found.add(None if session is None else session.version())
     return found
@@ -77,7 +77,7 @@ async def test_enforced_tls_refuses_a_plain_node_and_says_so_seldom(
     await one.transport.start()
     await two.transport.start()
     await until(lambda: "takes TLS only" in one.error("n1") and "closed" in two.error("n0"))
-    links = [one.transport._links[two.name, lane] for lane in LinkKind]
+    links = [one.transport.links[two.name, lane] for lane in LinkKind]
     for _ in range(
         3
     ):  # three more attempts of each lane: of eight, the 1st, 2nd, 4th, 8th are told
@@ -143,14 +143,14 @@ async def test_a_wrong_certificate_is_refused_and_nobody_else_notices(
     """n0 and the true n1 are connected; then somebody else says that he is n1."""
     one, two = make("n0", **tls("enforcing", "n0")), make("n1", **tls("enforcing", "n1"))
     await meet(one, two)
-    inbound = dict(one.transport._inbound)
+    inbound = dict(one.transport.inbound)
     with caplog.at_level(logging.WARNING):
         other = make("n1", **tls("enforcing", shown), listen=("127.0.0.1", 0))
         await other.transport.start()
         await until(lambda: word in caplog.text)
     assert not other.open("n0")
     await exchange(one, two)
-    assert one.transport._inbound == inbound
+    assert one.transport.inbound == inbound
     assert not one.lost
 
 
@@ -209,7 +209,7 @@ async def test_half_a_handshake_ends_with_the_time_for_the_hello(make: Make, beg
     reader, writer = await asyncio.open_connection(*two.config.peers["n1"])
     writer.write(begin)
     assert await reader.read() == b""
-    assert not two.transport._peer_port._greeting
+    assert not two.transport.peer_port.greeting
     writer.close()
 
 
@@ -239,7 +239,7 @@ async def test_a_hello_in_single_bytes_and_a_goodbye(make: Make) -> None:
         session.unwrap()
     writer.write(outgoing.read())
     assert await reader.read() is not None
-    await until(lambda: not two.transport._peer_port._greeting)
+    await until(lambda: not two.transport.peer_port.greeting)
     writer.close()
 
 
@@ -263,7 +263,7 @@ async def test_new_certificates_count_without_a_restart(
     install("n1", tmp_path)
     await until(lambda: one.open("n1") and two.open("n0"))
     (tmp_path / "n1.pem").write_text("no certificate")
-    for inbound in list(one.transport._inbound.values()):
+    for inbound in list(one.transport.inbound.values()):
         inbound.close()
     await until(lambda: "the certificate read before stays in force" in caplog.text)
     await until(lambda: two.open("n0"))

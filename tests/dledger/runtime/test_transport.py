@@ -45,14 +45,14 @@ async def test_messages_travel_on_the_lane_of_their_kind(make: Make, secret: str
 async def test_silence_is_limited_on_every_connection(make: Make) -> None:
     one, two = make("n0"), make("n1")
     await meet(one, two)
-    outbound = one.transport._links[two.name, LinkKind.BULK]._outbound
+    outbound = one.transport.links[two.name, LinkKind.BULK]._outbound
     assert outbound is not None
-    assert outbound._transport is not None
-    raw = outbound._transport.get_extra_info("socket")
+    assert outbound.transport is not None
+    raw = outbound.transport.get_extra_info("socket")
     assert raw.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 2000
-    for inbound in two.transport._inbound.values():
-        assert inbound._transport is not None
-        raw = inbound._transport.get_extra_info("socket")
+    for inbound in two.transport.inbound.values():
+        assert inbound.transport is not None
+        raw = inbound.transport.get_extra_info("socket")
         assert raw.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
 
 
@@ -60,8 +60,8 @@ async def test_a_source_address_of_its_own_is_bound(make: Make) -> None:
     one, two = make("n0"), make("n1")
     await meet(one, two)
     hosts = {
-        inbound._transport.get_extra_info("peername")[0]  # type: ignore[union-attr]
-        for inbound in two.transport._inbound.values()
+        inbound.transport.get_extra_info("peername")[0]  # type: ignore[union-attr]
+        for inbound in two.transport.inbound.values()
     }
     assert hosts == {one.config.peers["n0"][0]}
 
@@ -163,7 +163,7 @@ async def test_a_peer_that_breaks_the_rules_loses_its_connection_and_dials_again
 ) -> None:
     one, two = make("n0"), make("n1")
     await meet(one, two)
-    control = one.transport._links[two.name, LinkKind.CONTROL]
+    control = one.transport.links[two.name, LinkKind.CONTROL]
     control.send([pack_frame(FrameType.APPEND, bytes(56))])  # bulk on the control lane
     await until(lambda: ("n0", LinkKind.CONTROL, False) in two.lost)
     await until(lambda: ("n1", LinkKind.CONTROL, True) in one.lost)
@@ -180,7 +180,7 @@ async def test_strays_that_say_nothing_do_not_crowd_peers_out(make: Make) -> Non
     one = make("n0")
     await one.transport.start()
     await until(lambda: one.open("n1"))
-    assert len(two.transport._peer_port._greeting) <= GREETING_MAX
+    assert len(two.transport.peer_port.greeting) <= GREETING_MAX
     for _, writer in strays:
         writer.close()
 
@@ -189,9 +189,9 @@ async def test_many_strays_at_once_hold_no_more_than_their_share(make: Make) -> 
     """The end of a connection is told later than the next ones come."""
     two = make("n1")
     await two.transport.start()
-    port = two.transport._peer_port
+    port = two.transport.peer_port
     strays = [port._accept() for _ in range(GREETING_MAX + 40)]
-    assert list(port._greeting) == strays[40:]
+    assert list(port.greeting) == strays[40:]
     assert [stray._closed for stray in strays] == [True] * 40 + [False] * GREETING_MAX
 
 
@@ -229,13 +229,13 @@ async def test_bulk_that_does_not_fit_is_refused_and_control_drops_its_oldest(
     limits = {"bulk_queue_bytes_max": 16 << 20, "control_queue_bytes_max": 4096}
     one, two = make("n0", connection_timeout_ms=60_000, **limits), make("n1")
     await meet(one, two)
-    for inbound in two.transport._inbound.values():
-        assert inbound._transport is not None
-        inbound._transport.pause_reading()
-    control = one.transport._links[two.name, LinkKind.CONTROL]._outbound
+    for inbound in two.transport.inbound.values():
+        assert inbound.transport is not None
+        inbound.transport.pause_reading()
+    control = one.transport.links[two.name, LinkKind.CONTROL]._outbound
     assert control is not None
-    assert control._transport is not None
-    small = control._transport.get_extra_info("socket")
+    assert control.transport is not None
+    small = control.transport.get_extra_info("socket")
     small.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)  # or 100,000 heartbeats fit
     raw = bytes(4 << 20)
     for _ in range(20):
@@ -249,8 +249,8 @@ async def test_bulk_that_does_not_fit_is_refused_and_control_drops_its_oldest(
         one.transport.send(two.name, beat("n0", count))
         if count % 1000 == 0:
             await asyncio.sleep(0)
-    for inbound in two.transport._inbound.values():
-        inbound._transport.resume_reading()  # type: ignore[union-attr]
+    for inbound in two.transport.inbound.values():
+        inbound.transport.resume_reading()  # type: ignore[union-attr]
     await until(lambda: bool(two.got) and getattr(two.got[-1], "round", 0) == count)
 
 

@@ -40,7 +40,7 @@ async def test_the_survivor_becomes_the_group_and_others_join_again(group: Group
         assert (await alone.read(index)).body == b"kept"
         ReplicatedLog.format(group.configs["n0"], joins=True)
         async with ReplicatedLog(group.configs["n0"]) as joiner:
-            visitors = alone.driver._parts.roster.visitors
+            visitors = alone.driver.parts.roster.visitors
             await until(lambda: "n0" in visitors)
             await alone.add_member("n0")
             await joiner.wait(await alone.append(b"two again"))
