@@ -35,7 +35,7 @@ class EntryReader:
 
     def __init__(self, cold: ColdReader, pointers: LogPointers, cache_size_max: int) -> None:
         self.cold, self._at = cold, pointers
-        self.cache, self.recent = TailCache(cache_size_max), RecentPieces()
+        self.cache, self.recent = TailCache(pointers, cache_size_max), RecentPieces()
 
     def term_runs(self) -> list[TermRun]:
         """See `LogStore`, as for the other methods that `FileLog` hands out."""

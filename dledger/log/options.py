@@ -36,8 +36,9 @@ class LogOptions:
             (`gone.py`); a node alone touches nothing and does not start.
         forgets: the node promises nothing until its group has taken it in again (R6), so a flush
             mark that was lost is found again in the files (`lost_files.py`).
-        cache_size_max: bytes of fresh entries kept in memory; less means that a follower that lags
-            a little is served from disk, with every record verified again.
+        cache_size_max: bytes of fresh entries kept in memory, eight times as many while they are
+            not applied; less means that a follower that lags a little is served from disk, with
+            every record verified again.
     """
 
     data_file_size: int = DATA_FILE_SIZE

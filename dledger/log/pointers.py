@@ -26,7 +26,7 @@ class LogPointers:
         last_position: address of the last record, -1 without one.
         runs: the terms of all entries, oldest first.
         flushed: the last entry that a sync covered.
-        committed: a commit index of an earlier moment, -1 when unknown; a hint.
+        committed: the last entry that was committed and applied here, -1 when unknown; a hint.
         failed: a write or a sync raised, or the owner gave up: the log takes nothing more (D5).
     """
 

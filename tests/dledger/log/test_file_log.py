@@ -16,7 +16,7 @@ from dledger.core.types import Index, NodeId, Term
 from dledger.durable.identity import Identity
 from dledger.log.node_storage import NodeStorage, open_node
 from dledger.log.recent import PIECES_MAX
-from dledger.log.tail_cache import CHUNK_OVERHEAD, TailCache
+from dledger.log.tail_cache import CHUNK_OVERHEAD, UNAPPLIED_TIMES
 from tests.dledger.log.crash_files import CrashDisk, CrashFile
 from tests.dledger.log.stores import (
     FOLDER,
@@ -186,25 +186,45 @@ def test_the_tail_cache_is_bounded() -> None:
     disk = CrashDisk()
     make(disk).close()
     log = reopen(disk, cache_size_max=20_000).log
-    for _ in range(200):
+    for index in range(200):
         fill(log, 1, size=300)
+        log.save_commit(Index(index))
         assert log.reader.cache.size <= 20_000
     assert log.reader.cache.find(199) is not None
     assert log.reader.cache.find(100) is None
     assert [entry.header.sequence for entry in log.entries(Index(0), Index(199))] == [*range(200)]
 
 
+def test_entries_that_are_not_applied_stay_in_the_tail_cache() -> None:
+    """They are read once more, when the node is busy; up to a bound of their own."""
+    disk = CrashDisk()
+    make(disk).close()
+    log = reopen(disk, cache_size_max=20_000).log
+    log.save_commit(Index(-1))
+    fill(log, 100, size=300)
+    assert 100_000 < log.reader.cache.size < UNAPPLIED_TIMES * 20_000
+    assert log.reader.cache.find(0) is not None
+    log.save_commit(Index(79))
+    fill(log, 1, size=300)
+    assert log.reader.cache.find(79) is None
+    assert log.reader.cache.find(80) is not None
+    for _ in range(300):
+        fill(log, 1, size=300)
+        assert log.reader.cache.size <= UNAPPLIED_TIMES * 20_000
+    assert log.reader.cache.find(80) is None
+
+
 def test_a_chunk_larger_than_the_bound_is_not_kept() -> None:
     disk = CrashDisk()
     make(disk).close()
-    log = reopen(disk, cache_size_max=2000).log
+    log = reopen(disk, cache_size_max=200).log
     log.append([bytes(100)] * 50, Term(1))
     assert log.reader.cache.size == 0
     assert log.read_range(Index(0), Index(49), 1 << 20).last == 49
 
 
 def test_an_empty_cache_finds_nothing() -> None:
-    cache = TailCache()
+    cache = make(CrashDisk()).log.reader.cache
     assert cache.find(0) is None
     assert cache.find_position(0) is None
     cache.cut_after(-1)
