@@ -27,6 +27,7 @@ from pathlib import Path
 from commitlog.errors import StoreLayoutError
 from commitlog.files.system import File, FileSystem
 from commitlog.records.record import HEADER_SIZE, MAGIC_ENTRY, unpack_header
+from commitlog.segments.next_file import is_segment_name
 from dledger.core.types import NO_ENTRY, NO_INDEX, EntryId, Index, TermRun
 from dledger.durable.flush_mark import Mark, MarkFile, mark_of
 from dledger.durable.truncate_intent import IntentFile
@@ -213,7 +214,7 @@ def empty(
     intent_file.clear()
     mark_file.write_both(mark_of(start.anchor, start.chain_crc))
     for name in ("data", "index"):
-        log_start.unlink(files, folder / name, files.list(folder / name))
+        log_start.unlink(files, folder / name, _segments(files, folder / name))
     settled = replace(start, emptied=False)
     log_start.write(files, folder, settled, staging=folder / "staging")
     return settled
@@ -225,8 +226,13 @@ def drop_files(files: FileSystem, folder: Path, start: LogStart, options: LogOpt
         ("data", options.data_file_size, start.position),
         ("index", options.index_file_size, (start.index + 1) * SLOT_SIZE),
     ):
-        gone = [file for file in files.list(folder / name) if file.isdigit()]
-        log_start.unlink(files, folder / name, [file for file in gone if int(file) + size <= end])
+        there = _segments(files, folder / name)
+        log_start.unlink(files, folder / name, [file for file in there if int(file) + size <= end])
+
+
+def _segments(files: FileSystem, folder: Path) -> list[str]:
+    """The names of a log's files; what else stands there was put there by somebody, and stays."""
+    return [name for name in files.list(folder) if is_segment_name(name)]
 
 
 def _finish_truncation(

@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 
+from commitlog.errors import StoreLayoutError
 from dledger.core.types import EntryId, Index, Term
 from dledger.durable.flush_mark import MARK_DELAY_S
 from dledger.errors import LogDamaged, RangeRejected
@@ -278,6 +279,22 @@ def test_trimmed_and_whole_logs_understand_each_other() -> None:
     assert dump(restarted) == dump(trimmed)
     with pytest.raises(RangeRejected):
         ship(whole.read_range(Index(0), Index(3), 1 << 20), restarted, Index(40))
+
+
+@pytest.mark.parametrize("name", ["7", "²"])
+def test_a_deletion_leaves_what_is_no_file_of_the_log(name: str) -> None:
+    """Somebody put it there: the next start names it, as one of a log that was never trimmed."""
+    disk = CrashDisk()
+    log = filled(disk)
+    stray = FOLDER / "data" / name
+    disk.write_atomic(stray, b"notes")
+    assert trim(log, 2 * DATA_FILE_SIZE)
+    for _ in range(2):
+        with pytest.raises(StoreLayoutError, match="is not a file of a log"):
+            reopen(disk)
+    assert disk.read(stray) == b"notes"
+    disk.remove(stray)
+    assert reopen(disk).log.first_position == 2 * DATA_FILE_SIZE
 
 
 def test_a_new_beginning_of_which_one_copy_rots_is_read_from_the_other() -> None:
