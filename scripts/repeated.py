@@ -136,6 +136,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("count", type=int, help="how many runs, one after the other")
     parser.add_argument("--quiet", action="store_true", help="without a load")
     given = parser.parse_args(arguments)
+    if given.count < 1:
+        parser.error("COUNT must be at least 1")
     file = evidence_file(FILE)
     file.parent.mkdir(parents=True, exist_ok=True)
     rows = []

@@ -18,7 +18,7 @@ from chaos.sim.profile import Profile
 from chaos.sim.runner import Plan, Totals, run_plan
 from chaos.tools.evidence import evidence_option
 from chaos.tools.exit_codes import JudgingCommand
-from chaos.tools.numbers import DURATION, JOBS, is_number
+from chaos.tools.numbers import DURATION, JOBS, is_number, seed_range
 from chaos.tools.outputs import check_file, check_folder
 from chaos.tools.progress import progress_bar
 from cluster.commands.output import report_option
@@ -29,10 +29,11 @@ _NODES = {"3": 3, "5": 5, "mixed": 0}
 def _seed_range(_: click.Context, __: click.Parameter, value: str | None) -> tuple[int, int] | None:
     if value is None:
         return None
-    first, dots, behind = value.partition("..")
-    if not dots or not is_number(first) or not is_number(behind) or int(first) >= int(behind):
-        raise click.BadParameter("write A..B with A below B; B is not included, as in 0..2000")
-    return int(first), int(behind)
+    try:
+        seeds = seed_range(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    return seeds.start, seeds.stop
 
 
 def _numbers(_: click.Context, __: click.Parameter, value: str | None) -> frozenset[int] | None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from chaos.testing.shrink import Case, case_of
+from chaos.tools.numbers import is_number, seed_range
 
 
 def seeds_of(text: str) -> range:
-    """A count, or FIRST..BEHIND. Raises ValueError with a sentence for the user."""
-    first, between, behind = text.partition("..")
-    try:
-        return range(int(first), int(behind)) if between else range(int(text))
-    except ValueError as error:
-        raise ValueError(f"{text} is no number; give a count, or FIRST..BEHIND") from error
+    """A count, or FIRST..BEHIND; never empty. Raises ValueError with a sentence for the user."""
+    if ".." in text:
+        return seed_range(text)
+    if not is_number(text) or not int(text):
+        raise ValueError(f"{text} is no number of seeds; give a count, or FIRST..BEHIND")
+    return range(int(text))
 
 
 def a_case(text: str) -> Case:

@@ -31,3 +31,11 @@ COUNT = click.IntRange(1)
 def is_number(word: str) -> bool:
     """True if the word has decimal digits only; `str.isdigit` is true of "²", too."""
     return word.isascii() and word.isdecimal()
+
+
+def seed_range(text: str) -> range:
+    """Seeds FIRST..BEHIND, the last one not included and at least one. Raises ValueError."""
+    first, dots, behind = text.partition("..")
+    if dots and is_number(first) and is_number(behind) and int(first) < int(behind):
+        return range(int(first), int(behind))
+    raise ValueError("write A..B with A below B; B is not included, as in 0..2000")

@@ -144,13 +144,21 @@ def test_a_seed_of_a_mutant_has_a_line_that_runs_it_again() -> None:
 
 def test_seeds_are_a_count_or_a_range() -> None:
     assert (seeds_of("3"), seeds_of("7..9")) == (range(3), range(7, 9))
-    with pytest.raises(pytest.UsageError, match="is no number; give"):
-        seeds_of("many")
+    for none in ("many", "0", "-1", "²"):
+        with pytest.raises(pytest.UsageError, match="is no number of seeds; give"):
+            seeds_of(none)
+    for none in ("5..3", "4..4", "..3", "-2..1"):
+        with pytest.raises(pytest.UsageError, match="A below B"):
+            seeds_of(none)
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
-    [("many", "many is no number; give a count"), ("7/clients=x", "7/clients=x is no case; copy")],
+    [
+        ("many", "many is no number of seeds; give"),
+        ("5..3", "write A..B"),
+        ("7/clients=x", "7/clients=x is no case; copy"),
+    ],
 )
 def test_the_command_says_what_is_wrong_with_its_words(
     words: str, sentence: str, capsys: pytest.CaptureFixture[str]
