@@ -231,7 +231,7 @@ def drop_files(files: FileSystem, folder: Path, start: LogStart, options: LogOpt
 
 
 def _segments(files: FileSystem, folder: Path) -> list[str]:
-    """The names of a log's files; what else stands there was put there by somebody, and stays."""
+    """The names of a log's files; files that somebody else put there stay."""
     return [name for name in files.list(folder) if is_segment_name(name)]
 
 
