@@ -231,7 +231,7 @@ def drop_files(files: FileSystem, folder: Path, start: LogStart, options: LogOpt
 
 
 def _segments(files: FileSystem, folder: Path) -> list[str]:
-    """The names of a log's files; files that somebody else put there stay."""
+    """The names of the files of a log; foreign files stay where they are."""
     return [name for name in files.list(folder) if is_segment_name(name)]
 
 
