@@ -139,10 +139,8 @@ def _imported(
 ) -> int:
     """The cluster in `root`, whole or not at all; how many entries each node has."""
     with all_or_nothing([root]):
-        cluster = LocalCluster.create(root, members, settings)
-        profile.profile_path(root).unlink()  # until it is whole: dledger up starts no half of it
-        brokers = cluster.profile.of_kind(BROKER)
-        files = [write_node_file(root, cluster.profile, member) for member in brokers]
+        planned = LocalCluster.planned(root, members, settings)
+        files = [write_node_file(root, planned, member) for member in planned.of_kind(BROKER)]
         entries = import_into(
             source,
             survey,
@@ -151,7 +149,8 @@ def _imported(
             now_ms=time.time_ns() // 1_000_000,
             progress=lambda node: progress(f"{node}: entry", survey.messages + len(changes)),
         )
-        profile.save(root, replace(cluster.profile, formatted=True))
+        # Last: dledger up starts no half of it.
+        profile.save(root, replace(planned, formatted=True))
     return entries
 
 

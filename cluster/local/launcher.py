@@ -84,6 +84,20 @@ class LocalCluster:
         Raises LauncherError when the folder has a cluster already, SettingsError for a setting
         that no node would accept.
         """
+        made = cls.planned(root, members, settings)
+        profile.save(root, made)
+        if len(made.nameservers) > 1:
+            nameserver_files.write_secret(root)
+        return cls(root, tied=tied)
+
+    @staticmethod
+    def planned(
+        root: Path, members: Sequence[Member], settings: Mapping[str, str] | None = None
+    ) -> Profile:
+        """The profile that `create` writes, not written: while it is not there, nothing starts.
+
+        Raises as `create`.
+        """
         if profile.exists(root):
             raise LauncherError(f"{root} has a cluster already; dledger down --purge removes it")
         given = dict(settings or {})
@@ -93,10 +107,7 @@ class LocalCluster:
         made = Profile(f"local-{secrets.token_hex(4)}", tuple(members), fresh_secrets() | given)
         for member in made.of_kind(BROKER):
             check_sections(node_sections(root, made, member))
-        profile.save(root, made)
-        if len(made.nameservers) > 1:
-            nameserver_files.write_secret(root)
-        return cls(root, tied=tied)
+        return made
 
     # -- what there is
 

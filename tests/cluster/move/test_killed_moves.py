@@ -122,3 +122,22 @@ def test_a_cluster_of_an_import_that_fails_is_not_there(
             "import", str(STORE), "--root", str(root), "-n", "1", "--any-port", "--yes"
         )
     assert (code, "no space" in said, root.exists()) == (1, True, False)
+
+
+def test_the_profile_of_an_import_is_written_when_its_nodes_are_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even for a moment before: one that is killed then would be started, empty."""
+    root, save = tmp_path / "c", profile.save
+    written: list[Path] = []
+
+    def save_behind(where: Path, made: profile.Profile) -> None:
+        written.extend(root.rglob("identity"))
+        assert len(written) == 1
+        save(where, made)
+
+    monkeypatch.setattr(profile, "save", save_behind)
+    code, _, said = _run(
+        "import", str(STORE), "--root", str(root), "-n", "1", "--any-port", "--yes"
+    )
+    assert (code, len(written), profile.exists(root)) == (0, 1, True), said
