@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 import click
@@ -35,6 +36,9 @@ def main() -> None:
             "protect your messages; start Python without -O\n"
         )
         sys.exit(2)
+    # The name of a file may be no UTF-8, or nothing that the terminal has: it is printed escaped.
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         dledger(standalone_mode=False)
     except click.ClickException as error:

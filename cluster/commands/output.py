@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -30,7 +31,10 @@ def to_json(value: Any) -> str:
     """Compact JSON text; dataclasses, paths and enums as one expects."""
     import orjson
 
-    return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+    try:
+        return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+    except orjson.JSONEncodeError:  # the name of a file that is no UTF-8
+        return json.dumps(value, default=str, separators=(",", ":"))
 
 
 def emit(rows: Sequence[Row], output: str, columns: Sequence[str] = ()) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 import subprocess
@@ -20,7 +21,7 @@ from commitlog.inspect import command
 from commitlog.inspect.command import READS_OF_OPEN, main
 from commitlog.store.reader import Finding, Item, StoreReader
 
-from .test_damaged_folders import ALONE, bytes_in, made, told
+from .test_damaged_folders import ALONE, OF_THREE, bytes_in, made, told
 
 PROGRAM = """
 import asyncio, sys
@@ -168,6 +169,27 @@ def test_no_tool_wants_to_write_where_it_reads(tmp_path: Path) -> None:
         assert "Traceback" not in done.stderr
         assert ("Read-only file system" in done.stderr) == (disk / "place" in words), done.stderr
     assert bytes_in(disk) == before
+
+
+@pytest.mark.parametrize("name", [os.fsdecode(b"n\xff0"), "n \u65e5\u672c"])
+def test_a_folder_has_any_name(name: str, tmp_path: Path) -> None:
+    """Also one that is no UTF-8, or nothing that the terminal can show."""
+    folder = made(tmp_path / "host" / name, OF_THREE)
+    (folder / "hardstate").unlink()
+    dledger = Path(sys.executable).with_name("dledger")
+    for encoding in "utf-8", "ascii":
+        for words in ("inspect",), ("verify",), ("status",), ("status", "-o", "json"):
+            done = subprocess.run(
+                [dledger, *words, tmp_path / "host"],
+                env=os.environ | {"PYTHONIOENCODING": f"{encoding}:strict"},
+                capture_output=True,
+                check=False,
+            )
+            assert (done.returncode, b"Traceback" in done.stderr) == (1, False), done.stderr
+    code, out, _ = told("status", tmp_path / "host", "-o", "json")
+    assert (code, [row["folder"] for row in json.loads(out)]) == (1, [str(folder)])
+    assert told("backup", "run", tmp_path / name, "--folder", folder)[0] == 0
+    assert told("backup", "verify", tmp_path / name)[0] == 0
 
 
 @pytest.mark.parametrize("kind", ["empty", "file", "missing"])
