@@ -20,6 +20,9 @@ from commitlog.inspect import main
 from commitlog.store.reader import Finding
 from dledger.errors import LaterVersion, NodeFailed
 
+#: What file systems have where a disk is mounted; its owner alone may enter it.
+OF_THE_DISK = "lost+found"
+
 
 @click.command(
     add_help_option=False,
@@ -49,18 +52,28 @@ def _is_in_a_root(files: FileSystem, node: Path) -> bool:
         return False
     try:
         owner = identity.read(files, node)
-    except NodeFailed:  # nothing else tells
+    except (NodeFailed, OSError):  # nothing else tells
         return True
     return node.name == ROOT_PREFIX + owner.node_id or node.name != owner.group
 
 
 def nodes_below(files: FileSystem, folder: Path) -> list[Path]:
-    """Folders of nodes directly below a folder, by name; none where there is no such folder."""
+    """Folders of nodes directly below a folder, by name; none where there is no such folder.
+
+    One that this user may not enter may be a node's: who reads it says that it cannot.
+    """
 
     if not files.is_dir(folder):
         return []
     below = (folder / name for name in sorted(files.list(folder)))
-    return [path for path in below if is_node(files, path)]
+    return [path for path in below if _may_be_node(files, path)]
+
+
+def _may_be_node(files: FileSystem, folder: Path) -> bool:
+    try:
+        return is_node(files, folder)
+    except PermissionError:
+        return folder.name != OF_THE_DISK
 
 
 def is_node(files: FileSystem, folder: Path) -> bool:

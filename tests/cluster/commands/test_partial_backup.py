@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from collections.abc import Callable
@@ -50,6 +51,29 @@ def test_the_other_groups_of_a_host_are_copied(harm: str, tmp_path: Path) -> Non
     assert (row["group"], row["whole"]) == ("second", "yes")
     again = json.loads(told("backup", "run", place, "--folder", host, "-o", "json")[1])
     assert [row["added_entries"] for row in again] == [0]
+
+
+def test_folders_that_may_not_be_entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of a group is told, and the others are copied; that of a mounted disk is no group's."""
+    host, exists = tmp_path / "host", Path.exists
+    made(host / "second", ALONE, group="second")
+    closed = host / "first", host / "lost+found"
+    for folder in closed:
+        folder.mkdir()
+
+    def refuse(path: Path) -> bool:
+        if path.parent in closed:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return exists(path)
+
+    monkeypatch.setattr(Path, "exists", refuse)
+    code, out, said = told("backup", "run", tmp_path / "place", "--folder", host, "-o", "json")
+    assert (code, [row["group"] for row in json.loads(out)]) == (1, ["second"])
+    assert ("1 of 2 groups were not copied" in said, str(host / "first") in said) == (True, True)
+    closed[0].rmdir()
+    for tool in "inspect", "verify", "status":
+        assert told(tool, host)[0] == 0
+    assert told("backup", "run", tmp_path / "place", "--folder", host)[0] == 0
 
 
 @pytest.mark.parametrize("harm", ["entry", "state"])
