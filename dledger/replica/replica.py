@@ -311,6 +311,7 @@ class Replica:
     # -- effects out -----------------------------------------------------------------------------
 
     def hear(self, event: ev.Event) -> None:
+        """Give the core an event that came up within a step, and carry out its effects."""
         self._run(self.node.handle(event, self._now))
 
     def _handle(self, event: ev.Event, now: float) -> None:
