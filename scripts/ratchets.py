@@ -14,6 +14,7 @@ openings      docstrings of classes and functions that begin with a pronoun (it,
 prose         lines whose comments, docstrings or sentences (error texts, log lines) say a private
               word of `[prose]` in retired_words.toml; names of files and records in quotes may stay
 undocumented  public classes, functions and methods without a docstring
+private       uses of another object's private members, in the tests of the package
 
 `tests/architecture/test_ratchets.py` fails when a number rises.
 """
@@ -34,7 +35,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("commitlog", "dledger", "cluster", "chaos", "pipeline")
 FILE = ROOT / "tests/architecture/ratchets.toml"
-KINDS = ("retired", "pronouns", "openings", "prose", "undocumented")
+KINDS = ("retired", "pronouns", "openings", "prose", "undocumented", "private")
 
 #: Private word → the field's term (docs/glossary.md). A new name with one of them is refused.
 _WORDS = tomllib.loads((ROOT / "tests/architecture/retired_words.toml").read_text("utf-8"))
@@ -43,6 +44,8 @@ RETIRED: dict[str, str] = _WORDS["retired"]
 PROSE: dict[str, str] = _WORDS["prose"]
 #: Terms of the field that contain a retired word.
 FIELD_TERMS = ("in_flight", "inflight")
+#: Of named tuples; their underscore keeps them apart from fields.
+_PUBLIC = ("_replace", "_asdict", "_fields", "_make")
 _PRONOUN = re.compile(
     r"\b(who|whom|whose|what|whatever|whoever|nobody|somebody|everybody|anybody|someone|anyone"
     r"|everyone|nothing)\b",
@@ -124,6 +127,18 @@ def undocumented(tree: ast.Module) -> Iterator[tuple[int, str]]:
     yield from walk(tree.body, "")
 
 
+def private_uses(nodes: Nodes) -> Iterator[tuple[int, str]]:
+    """Line and name of each private member of another object; tuples' own methods are public."""
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and re.match(r"_[a-z]", node.attr, re.IGNORECASE):
+            owner = node.value
+            if isinstance(owner, ast.Call):  # super()
+                owner = owner.func
+            is_own = isinstance(owner, ast.Name) and owner.id in ("self", "cls", "super")
+            if not is_own and node.attr not in _PUBLIC:
+                yield node.lineno, node.attr
+
+
 def prose_in(text: str) -> str:
     """The first private word of a sentence, in lower case, or ""; quoted names do not count."""
     used = _IN_PROSE.search(_QUOTED.sub("", text))
@@ -171,6 +186,10 @@ def found(package: str, read: Callable[[Path], Nodes] = nodes_of) -> Iterator[Fo
             yield Found("prose", package, f"{where}:{line}", word, PROSE[word])
         for line, name in undocumented(tree):
             yield Found("undocumented", package, f"{where}:{line}", name)
+    for path in sorted((ROOT / "tests" / package).rglob("*.py")):
+        where = str(path.relative_to(ROOT))
+        for line, name in private_uses(nodes_of(path)):
+            yield Found("private", package, f"{where}:{line}", name)
 
 
 def counts(read: Callable[[Path], Nodes] = nodes_of) -> dict[str, dict[str, int]]:

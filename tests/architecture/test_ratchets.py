@@ -1,9 +1,10 @@
-"""Private words, pronouns for nouns, docstrings that open without their noun, and public names
-without a docstring only become fewer.
+"""Private words, pronouns for nouns, docstrings that open without their noun, public names without
+a docstring, and private members in tests only become fewer.
 """
 
 from __future__ import annotations
 
+import ast
 import functools
 import re
 
@@ -127,6 +128,20 @@ def test_prose_is_read_in_comments_docstrings_and_error_texts_and_not_in_code() 
 
 #: Pages whose sentences come from commands and error texts elsewhere.
 GENERATED = ("docs/glossary.md", "docs/reference/commands.md")
+
+
+@pytest.mark.parametrize(
+    ("text", "uses"),
+    [
+        ("node._saving.begin()", ["_saving"]),
+        ("log.driver._timer.at, self._log._end", ["_end", "_timer"]),
+        ("self._log.append(b'x'), cls._made, super()._close()", []),
+        ("row._replace(a=1), row._asdict(), box.__len__()", []),
+    ],
+)
+def test_which_uses_of_private_members_count(text: str, uses: list[str]) -> None:
+    nodes = tuple(ast.walk(ast.parse(text)))
+    assert sorted(name for _, name in SCRIPT.private_uses(nodes)) == uses
 
 
 def test_pages_say_no_private_word() -> None:
