@@ -94,7 +94,7 @@ class LocalCluster:
     def planned(
         root: Path, members: Sequence[Member], settings: Mapping[str, str] | None = None
     ) -> Profile:
-        """The profile that `create` writes, not written: while it is not there, nothing starts.
+        """The profile that `create` writes, without writing it; before that no node can start.
 
         Raises as `create`.
         """
