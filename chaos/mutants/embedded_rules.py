@@ -13,14 +13,6 @@ _BACKUP = "tests/cluster/commands/test_embedded_backup.py::"
 _BUSY = "tests/cluster/commands/test_backup_of_busy_nodes.py::"
 _NEW = "tests/cluster/backup/test_new_folders.py::"
 _USES = "tests/cluster/commands/test_embedded_uses.py::"
-_FROZEN = "dledger.objects.frozen"
-_LOOK, _IF_KEPT = (
-    "            found: dict[K, Any] = {key: self._values.get(key, _ABSENT) for key in keys}\n",
-    "            if self.kept:  # looked at last: what goes is kept before it goes\n"
-    "                kept = self.kept\n",
-)
-_KEPT_FIRST = "            kept = self.kept.copy()\n" + _LOOK + "            if kept:\n"
-_LOOK += _IF_KEPT
 _MACHINE = "dledger.machine.state_machine"
 _DICT, _LOCK, _KV, _SUM, _OWN = (
     f"dledger.objects.{name}"
@@ -35,17 +27,6 @@ def _summed(name: str, module: str, before: str, after: str, test: str = _RESTOR
 def _streamed(name: str, module: str, before: str, after: str, test: str) -> Mutant:
     tests = ("tests/dledger/machine/test_streamed_states.py::" + test,)
     return Mutant(name, ("S10",), one_patch(module, before, after), tests=tests)
-
-
-def _frozen(
-    name: str,
-    module: str,
-    before: str,
-    after: str,
-    test: str = "test_a_state_is_that_of_its_moment",
-) -> Mutant:
-    tests = ("tests/dledger/objects/test_frozen.py::" + test,)
-    return Mutant(name, ("R15",), one_patch(module, before, after), tests=tests)
 
 
 EMBEDDED = (
@@ -147,45 +128,6 @@ EMBEDDED = (
         "ObjectMachine if _checksum_of(type(target)) is None else ComparedMachine",
         "ObjectMachine",
         _CHECKSUMS + "test_a_class_of_ones_own_is_compared_if_it_has_a_checksum",
-    ),
-    _frozen(
-        "a-row-of-keys-changes-in-a-state-that-is-written",
-        "dledger.objects.sorted_keys",
-        "if id(row) in self._lent:",
-        "if False:",
-    ),
-    _frozen(
-        "a-state-that-is-written-has-the-last-value-that-went",
-        _FROZEN,
-        "view.kept.setdefault(key, self.values[key])",
-        "view.kept[key] = self.values[key]",
-    ),
-    _frozen(
-        "a-removed-key-goes-from-a-state-that-is-written",
-        _FROZEN,
-        "        if self._views:\n            self._keep(key)\n        self.keys.remove(key)\n",
-        "        self.keys.remove(key)\n",
-    ),
-    _frozen(
-        "what-was-kept-is-looked-at-before-the-values",
-        _FROZEN,
-        _LOOK,
-        _KEPT_FIRST,
-        "test_a_change_just_before_a_look_is_not_seen",
-    ),
-    _frozen(
-        "a-state-that-was-written-keeps-values-for-ever",
-        _FROZEN,
-        "        self.closed = True\n",
-        "",
-        "test_a_state_that_ends_keeps_nothing",
-    ),
-    _frozen(
-        "a-state-that-nobody-writes-keeps-values-for-ever",
-        _FROZEN,
-        "        self._views.append(weakref.ref(view))\n",
-        "        self._views.append(lambda: view)  # type: ignore[arg-type]\n",
-        "test_a_state_that_ends_keeps_nothing",
     ),
     _streamed(
         "a-generator-is-collected-before-it-is-written",

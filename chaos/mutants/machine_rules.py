@@ -182,8 +182,8 @@ MACHINES = (
         ("R8",),
         one_patch(
             "dledger.objects.kv_machine",
-            "                self._leased[item.lease].add(item.key)\n",
-            "                pass\n",
+            "            self._leased[item.lease].add(item.key)\n",
+            "            pass\n",
         ),
         tests=(_KV_LEASES,),
     ),

@@ -57,8 +57,8 @@ OBJECTS = (
         "a-restored-dictionary-keeps-its-old-keys",
         Patch(
             _DICT,
-            "        self._all, self._sum = FreezableDict(), 0\n",
-            "",
+            "        self._all.clear()\n        self._sum = 0\n        for pairs",
+            "        for pairs",
         ),
     ),
     _of(

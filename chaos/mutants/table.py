@@ -32,6 +32,7 @@ from chaos.mutants.replication_rules import READS, REPLICATION
 from chaos.mutants.simulated_rules import SIMULATED
 from chaos.mutants.snapshot_rules import SNAPSHOTS
 from chaos.mutants.span_rules import SPANS
+from chaos.mutants.state_rules import STATES
 from chaos.mutants.step_down_rules import STEP_DOWN
 from chaos.mutants.storage_rules import STORAGE
 from chaos.mutants.together_rules import TOGETHER
@@ -62,6 +63,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *OBJECTS,
     *SIMULATED,
     *EMBEDDED,
+    *STATES,
     *TOOLS,
     *REPLICA,
     *PRODUCERS,

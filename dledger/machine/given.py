@@ -34,15 +34,21 @@ class Given(NamedTuple):
                 raise _raised(self.head.index, error) from error
 
 
-def give(machine: ReplicatedStateMachine[Any, Any], data: bytes | StateFile, index: int) -> Given:
+def give(
+    machine: ReplicatedStateMachine[Any, Any],
+    data: bytes | StateFile,
+    index: int,
+    between: Callable[[], None] | None = None,
+) -> Given:
     """Have the machine restore a state as of entry `index`; it is not used otherwise meanwhile.
 
-    `data`: the head and the machine's bytes behind it. Raises StateMachineFailed, OSError.
+    `data`: the head and the machine's bytes behind it; `between`: called before each read of the
+    machine in a file. Raises StateMachineFailed, OSError.
     """
     if isinstance(data, bytes):
         return _give(machine, file := io.BytesIO(data), index, lambda: machine.restore_from(file))
     with data.open() as raw:
-        return _give(machine, raw, index, lambda: machine.restore_from(buffered(raw)))
+        return _give(machine, raw, index, lambda: machine.restore_from(buffered(raw, between)))
 
 
 def resumed(machine: ReplicatedStateMachine[Any, Any], head: bytes, index: int) -> Given:

@@ -6,6 +6,9 @@
 
 From `take` until the state is adopted nothing is applied, captured, kept or read: the machine is
 the thread's. A node that is closed waits for the thread.
+
+The thread rests where the machine reads on, behind each ms of work for half of it: so the event
+loop has the interpreter at once, not at each of its turns after 5 ms.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from dledger.machine.applier import Applier
 from dledger.machine.given import Given, give
 from dledger.machine.keeping import Keeping
 from dledger.runtime.owned import Owned
+from dledger.snapshots.rests import Rests
 from dledger.snapshots.state_file import StateFile
 
 
@@ -47,6 +51,7 @@ class Restoring:
         self._applier, self._keeping, self._owned = applier, keeping, owned
         self._not_kept = not_kept
         self._working: asyncio.Future[None] | None = None
+        self._rests = Rests()
         self.may_read = asyncio.Event()
         self.may_read.set()
 
@@ -56,7 +61,8 @@ class Restoring:
         A state that a function is to put in place is kept behind that. Raises StateMachineFailed,
         OSError.
         """
-        given = give(self._applier.machine, state, start.index)
+        self._rests.begin()
+        given = give(self._applier.machine, state, start.index, self._rests.between)
         error: Exception | None = None
         if given.finish is None:
             try:
@@ -114,7 +120,8 @@ class Restoring:
             await self.may_read.wait()
 
     async def ended(self, seconds: float) -> bool:
-        """Wait so long for the thread. False: it still has the machine."""
+        """Wait so long for the thread, which rests no more. False: it still has the machine."""
+        self._rests.hurry()
         if self._working is None:
             return True
         _, left = await asyncio.wait({self._working}, timeout=seconds)

@@ -50,7 +50,7 @@ class DictMachine(InLines[list[Any], Any]):
                 self._put(key, value)
             return self.values[key]
         assert verb == "clear", f"no command of this class is {verb}"
-        self._all = FreezableDict()
+        self._all.clear()
         self._sum = 0
         return None
 
@@ -80,7 +80,8 @@ class DictMachine(InLines[list[Any], Any]):
 
     def restore_from(self, state: BinaryIO) -> None:
         """Take another dictionary, line by line."""
-        self._all, self._sum = FreezableDict(), 0
+        self._all.clear()
+        self._sum = 0
         for pairs in dicts_of(state):
             self._all.extend(pairs)
             self._sum += sum(hash_of_pair(key, value) for key, value in pairs.items())

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, Generic, TypeVar
 
+from dledger.objects.let_go import let_go
 from dledger.objects.sorted_keys import SortedKeys
 
 K = TypeVar("K", str, int)
@@ -63,6 +64,12 @@ class FreezableDict(Generic[K, V]):
             return
         self.values.update(pairs)
 
+    def clear(self) -> None:
+        """Remove all; values and keys are freed in slices, once no open view has them."""
+        held: list[Any] = [self.values, self.keys.give_up()]
+        self.values, self.keys, self._views = {}, SortedKeys(), []
+        let_go(held)
+
     def freeze(self) -> View[K, V]:
         """All of it as it is now."""
         view = View(self.values, self.keys.frozen())
@@ -93,6 +100,7 @@ class View(Generic[K, V]):
 
     def __init__(self, values: Mapping[K, V], rows: Sequence[Sequence[K]]) -> None:
         self._values: Mapping[K, V] = values
+        self._rows: Sequence[Sequence[K]] = rows
         self._keys: Iterator[K] = chain.from_iterable(rows)
         self.kept: dict[K, V] = {}
         self.closed = False
@@ -110,6 +118,22 @@ class View(Generic[K, V]):
         return []
 
     def close(self) -> None:
-        """Keep no more values, and forget those that were kept."""
+        """Keep no more values, and forget those that were kept, or that only this view has."""
         self.closed = True
+        held: list[Any] = [self._values, self.kept, self._rows]
+        self._values, self._rows = {}, []
         self._keys, self.kept = iter(()), {}
+        let_go(held)
+
+
+def give_up(attributes: dict[str, Any]) -> None:
+    """Free the attributes that a machine had, in slices; only this dictionary has them."""
+    held: list[Any] = []
+    for name in list(attributes):
+        found = attributes.pop(name)
+        if isinstance(found, FreezableDict):
+            found.clear()
+        else:
+            held.append(found)
+        del found
+    let_go(held)

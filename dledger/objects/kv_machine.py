@@ -26,7 +26,7 @@ from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 from dledger.errors import CommandRefused, Compacted
 from dledger.machine.state_machine import Entry, json_bytes
-from dledger.objects.frozen import FreezableDict
+from dledger.objects.frozen import FreezableDict, give_up
 from dledger.objects.replicated_object import of_json
 from dledger.objects.state_lines import InLines, lines, lists_of, of_list
 from dledger.objects.state_sum import checksum_of, hash_of, part_of, sum_anew
@@ -298,13 +298,10 @@ class KeyValueMachine(InLines[list[Any], Any]):
         self._drop_history()
 
     def _drop_history(self) -> None:
-        first = self._first_kept()
+        first = bisect_right(self._history, self.compacted, key=lambda change: change.revision)
         self._history_sum -= sum(map(_hash_of_change, self._history[:first]))
         self._history = self._history[first:]
         self._history_bytes = sum(change.size for change in self._history)
-
-    def _first_kept(self) -> int:
-        return bisect_right(self._history, self.compacted, key=lambda change: change.revision)
 
     # -- states ------------------------------------------------------------------------------------
 
@@ -349,7 +346,9 @@ class KeyValueMachine(InLines[list[Any], Any]):
         other._fill(state)
 
         def take() -> None:
+            before = vars(self).copy()
             vars(self).update({**vars(other), "listeners": self.listeners})
+            give_up(before)
             for listener in self.listeners:
                 listener()
 
@@ -363,19 +362,20 @@ class KeyValueMachine(InLines[list[Any], Any]):
         else:  # by a release that wrote it in one line
             self.revision, self.compacted, *lists = of_json(head + state.read())
             parts = [[one] for one in lists]
+        leased: list[Item] = []
         for found in parts[0]:
             items = [Item(*one) for one in found]
             self._all.extend({item.key: item for item in items})
             self._items_sum += sum(map(_hash_of_item, items))
+            leased += [item for item in items if item.lease]
         for found in parts[1]:
             self._leases.extend({number: _Lease(*lease) for number, lease in found})
             self._leases_sum += sum(hash_of([number, *lease]) for number, lease in found)
         self._leased = {number: set() for number in self._leases.values}
         self._ends = [(lease.until_ms, number) for number, lease in self._leases.values.items()]
         heapq.heapify(self._ends)
-        for item in self.items.values():
-            if item.lease:
-                self._leased[item.lease].add(item.key)
+        for item in leased:
+            self._leased[item.lease].add(item.key)
         for found in parts[2]:
             for revision, key, changed in found:
                 self._note(Change(revision, key, None if changed is None else Item(*changed)))

@@ -105,7 +105,9 @@ class LockMachine(InLines[list[Any], list[Any]]):
             total += sum(hash_of([name, *held]) for name, held in found.items())
 
         def take() -> None:
+            before = self._all
             self._all, self._sum = locks, total
+            before.clear()
             self._wake()
 
         return take

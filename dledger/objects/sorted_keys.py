@@ -115,6 +115,10 @@ class SortedKeys(Generic[K]):
         self._lent = set(map(id, self._rows))
         return self._rows.copy()
 
+    def give_up(self) -> list[list[K]]:
+        """All rows, for an owner that uses them no more and frees them."""
+        return self._rows
+
     def _own(self, at: int) -> list[K]:
         """A row that may be changed: a copy in its place if it was given away."""
         row = self._rows[at]

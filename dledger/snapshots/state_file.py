@@ -36,9 +36,38 @@ class StateFile:
         return _Reading(self._opened(), self._begin, self.size, self._crc)
 
 
-def buffered(file: io.RawIOBase) -> BinaryIO:
-    """The rest of it, for reads of lines; one read to the end holds it once."""
-    return cast(BinaryIO, io.BufferedReader(file, PIECE))
+def buffered(file: io.RawIOBase, between: Callable[[], None] | None = None) -> BinaryIO:
+    """The rest of it, for reads of lines; one read to the end holds it once.
+
+    `between`: called before each read, in the reader's thread.
+    """
+    if between is None:
+        return cast(BinaryIO, io.BufferedReader(file, PIECE))
+    return cast(BinaryIO, _Rested(file, between))
+
+
+class _Rested(io.BufferedReader):
+    """Has its reader rest before each read; iterating calls `readline`."""
+
+    def __init__(self, file: io.RawIOBase, between: Callable[[], None]) -> None:
+        super().__init__(file, PIECE)
+        self._between = between
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        self._between()
+        return super().readline(size)
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self._between()
+        return super().read(size)
+
+    def read1(self, size: int = -1, /) -> bytes:
+        self._between()
+        return super().read1(size)
+
+    def readinto(self, target: Buffer, /) -> int:  # type: ignore[override]
+        self._between()
+        return super().readinto(target)
 
 
 class _Reading(io.RawIOBase):

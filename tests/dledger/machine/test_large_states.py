@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from dledger import Entry, ReplicatedStateMachine
 from dledger.core.types import Index, Term
 from dledger.log.log_start import LogStart
 from dledger.snapshots import state_file
+from dledger.snapshots.rests import Rests
 from dledger.snapshots.snapshot import Part, snapshot_of
 from dledger.snapshots.snapshot_files import SnapshotFolder
 from dledger.snapshots.state_file import FileParts, Joined, buffered
@@ -76,18 +78,39 @@ def machine(group: MachineGroup[str, int], name: str) -> InFiles:
     return found
 
 
-async def test_a_state_in_files_is_kept_sent_and_restored(group: MachineGroup[str, int]) -> None:
+@pytest.fixture
+def rested(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
+    """The threads that might rest, once for each time."""
+    threads: list[threading.Thread] = []
+    between = Rests.between
+
+    def noted(rests: Rests) -> None:
+        threads.append(threading.current_thread())
+        between(rests)
+
+    monkeypatch.setattr(Rests, "between", noted)
+    return threads
+
+
+async def test_a_state_in_files_is_kept_sent_and_restored(
+    group: MachineGroup[str, int], rested: list[threading.Thread]
+) -> None:
     await group.start("n0", "n1")
     node = await group.leader()
     await fill_until(node, lambda: anchor(node) >= 0, "a shorter log")
     await group.start("n2")  # is sent the state, as the log's beginning is gone
+    assert not rested
     last = await fill_until(node, lambda: machine(group, "n2").restored, "a state that was sent")
+    assert len(rested) > len(machine(group, "n2").lines) // 4, "rests between lines"
     await eventually(lambda: len(machine(group, "n2").lines) >= last, "all that is applied", 60)
     lines = machine(group, "n2").lines
     assert lines == machine(group, node.config.node_id).lines[: len(lines)]
     await group.stop("n0")
+    rested.clear()
     await group.start("n0")
     assert machine(group, "n0").restored == 1
+    assert len(rested) > 10, "rests between lines at a start, too"
+    assert threading.main_thread() not in rested
     await eventually(lambda: len(machine(group, "n0").lines) >= last, "the rest of the log", 60)
     lines = machine(group, "n0").lines
     assert lines == machine(group, "n2").lines[: len(lines)]
