@@ -9,6 +9,7 @@ lists, dictionaries or sets are taken apart, too; what else there is goes with i
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 from itertools import islice
@@ -37,7 +38,8 @@ def let_go(held: list[Any], *, at_once: int = AT_ONCE) -> None:
             target=free, args=(found, Rests()), name="dledger-let-go", daemon=True
         )
         del found
-        thread.start()
+        with contextlib.suppress(RuntimeError):  # no thread is to be had: all goes here, at once
+            thread.start()
     held.clear()
 
 

@@ -199,3 +199,19 @@ def one_key() -> DictMachine:
     machine = DictMachine()
     machine.apply(Entry(1, 1, 5, ["set", "a", 1]))
     return machine
+
+
+def test_where_no_thread_is_to_be_had_all_goes_at_once(
+    gone: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container at its limit of processes: a command does not fail by it."""
+    machine = DictMachine()
+    machine.apply(Entry(1, 1, 0, ["update", {f"{key}": Gone(key) for key in range(COUNT)}]))
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    machine.apply(Entry(2, 1, 0, ["clear"]))
+    assert (machine.values, machine.checksum()) == ({}, DictMachine().checksum())
+    assert len(gone) == COUNT
