@@ -210,6 +210,8 @@ def _read(folder: Path) -> Replica:
                     if found.last <= found.committed:
                         found.sums[found.last] = item.header.chain_crc
             in_log = [finding for finding in reader.findings if finding.damage]
+    except PermissionError:
+        raise  # of this user: no damage, for which a backup would be restored
     except (StoreUsageError, OSError) as error:
         path = getattr(error, "filename", None) or folder
         in_log = [Finding(str(path), -1, sentence_of(error))]

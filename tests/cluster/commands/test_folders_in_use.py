@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shlex
@@ -132,6 +133,19 @@ def test_an_entry_that_is_being_written_is_no_damage(
         assert (code, len(reads)) == ((0, 2) if moves else (1, READS_OF_OPEN))
         assert ("and an entry at" in out + said) is not moves
     lock.release()
+
+
+def test_a_log_that_this_user_may_not_read_is_not_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = made(tmp_path / "n0", ALONE)
+
+    def refuse(path: Path) -> StoreReader:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path / "data"))
+
+    monkeypatch.setattr(folders, "StoreReader", refuse)
+    code, out, said = told("verify", folder)
+    assert (code, out, "Permission denied" in said) == (1, "", True)
 
 
 def test_no_tool_wants_to_write_where_it_reads(tmp_path: Path) -> None:
