@@ -56,7 +56,8 @@ SELDOM = ("generations.", "send.Range")
 FILLED = (
     *("data.create", "data.remove", "data.list", "index.create", "index.remove", "index.list"),
     *("consumequeue.create", "consumequeue.remove", "consumequeue.list", "consumequeue.sync"),
-    *("keyindex.", "snapshots.", "logstart.", "state-ckpt.", "dispatched.", "root.", "folder."),
+    *("keyindex.", "snapshots.", "logstart.", "logstart-bak.", "state-ckpt.", "dispatched."),
+    *("root.", "folder."),
 )
 
 #: Points that the enumeration does not lead to, and why not.

@@ -46,7 +46,7 @@ NAMED: Mapping[str, tuple[str, ...]] = {
     flush_mark.FILE_NAME: _SLOTS,
     truncate_intent.FILE_NAME: _SLOTS,
     configurations.FILE_NAME: (REPLACE,),
-    log_start.FILE_NAME: (REPLACE,),
+    **dict.fromkeys(log_start.FILE_NAMES, (REPLACE,)),
     gone.FILE_NAME: (REPLACE, REMOVE),
     peers.FILE_NAME: (REPLACE,),
     generations.FILE_NAME: (REPLACE,),

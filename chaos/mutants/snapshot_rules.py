@@ -15,6 +15,7 @@ _RESUMED = (
     "tests/dledger/snapshots/test_resumed_join.py::test_power_cuts_at_every_chunk_of_a_small_log"
 )
 _LOG = "tests/dledger/log/test_log_prefix.py::"
+_LOST = "tests/dledger/log/test_lost_start.py::"
 _BROKER = "tests/cluster/broker/test_retention.py::"
 
 
@@ -72,6 +73,69 @@ SNAPSHOTS = (
             _LOG + "test_a_power_cut_at_every_operation_of_a_deletion_leaves_the_old_or_the_new"
             "_beginning",
         ),
+    ),
+    Mutant(
+        "a-lost-beginning-is-taken-for-the-first-one",
+        ("R20", "R15"),
+        one_patch(
+            "dledger.log.recovery",
+            "            log_start.refuse_lost(files, folder, start, options)\n",
+            "",
+        ),
+        tests=(
+            _LOST + "test_both_files_are_lost_and_no_node_starts",
+            _LOST + "test_both_files_are_older_and_no_node_starts",
+        ),
+    ),
+    Mutant(
+        "an-empty-log-does-not-say-behind-which-entry",
+        ("R20", "R2"),
+        one_patch(
+            "dledger.log.log_start",
+            "    if mark is not None and mark.position < 0:\n",
+            "    if False:\n",
+        ),
+        tests=(_LOST + "test_a_state_is_installed_behind_an_older_beginning",),
+    ),
+    Mutant(
+        "one-file-says-where-a-log-begins",
+        ("R20",),
+        one_patch(
+            "dledger.log.log_start",
+            "there = [name for name in FILE_NAMES if",
+            "there = [name for name in FILE_NAMES[:1] if",
+        ),
+        tests=(_LOST + "test_one_file_is_lost_and_the_other_one_counts",),
+    ),
+    Mutant(
+        "an-older-copy-says-where-a-log-begins",
+        ("R20",),
+        one_patch(
+            "dledger.log.log_start",
+            "        return max(found, key=lambda start: start.index)\n",
+            "        return found[0]\n",
+        ),
+        tests=(_LOST + "test_the_newest_copy_counts",),
+    ),
+    Mutant(
+        "a-beginning-that-one-file-lost-stays-lost-there",
+        ("R20",),
+        one_patch(
+            "dledger.log.recovery",
+            "                log_start.settle(files, folder, start, staging=staging)\n",
+            "                pass\n",
+        ),
+        tests=(_LOST + "test_one_file_is_lost_and_the_other_one_counts",),
+    ),
+    Mutant(
+        "a-log-that-is-being-emptied-is-noted-twice",
+        ("R20", "L4"),
+        one_patch(
+            "dledger.log.log_start",
+            "    if not start.emptied:\n        _write_second",
+            "    if True:\n        _write_second",
+        ),
+        tests=(_LOST + "test_a_full_disk_leaves_no_order_to_empty_the_log",),
     ),
     Mutant(
         "a-new-log-begins-among-the-old-files",

@@ -22,6 +22,16 @@ TOOLS = (
         tests=(_FOLDERS + "test_tools_and_a_start_agree",),
     ),
     Mutant(
+        "a-folder-without-its-beginning-counts-as-whole",
+        ("R20",),
+        one_patch(
+            "dledger.runtime.folder_check",
+            "            yield _refused(path, log_start.told_lost(why))\n            return\n",
+            "            return\n",
+        ),
+        tests=(_FOLDERS + "test_both_files_of_the_beginning_are_damaged",),
+    ),
+    Mutant(
         "a-folder-that-does-not-start-is-said-to-start",
         ("D2", "R6"),
         one_patch(
@@ -36,7 +46,7 @@ TOOLS = (
         ("R6",),
         one_patch(
             "dledger.runtime.folder_check",
-            "    return bool(_log_files(files, folder)) and any(",
+            '    return bool(log_start.positions(files, folder / "data")) and any(',
             "    return False and any(",
         ),
         tests=(

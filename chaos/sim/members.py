@@ -5,7 +5,8 @@ configurations.
     remove   a voter goes, the leader as soon as another; its process goes on and may disturb
     wipe     a voter's disk is lost; its new incarnation is readmitted and catches up (R6)
     lose     both copies of a small file of a voter are lost: of vote or flush mark it comes back as
-             after a wipe, with its log; of the truncate intent as if nothing had happened
+             after a wipe, with its log; of the truncate intent, and of either file that says where
+             the log begins, as if nothing had happened
 
 The atlas of wipes and losses: one at a time, and the next only when the one before votes again,
 because two lost disks of three may be the only two that had an entry.
@@ -19,9 +20,9 @@ from random import Random
 
 from chaos.checkers.membership import Configuration as Row
 from chaos.checkers.membership import find_membership_splits
+from chaos.sim.lost_files import files_of, forgets
 from chaos.sim.node import SimNode
 from chaos.sim.profile import Profile
-from chaos.sim.storage import DOUBLE_SLOT_FILES, INTENT_FILE
 from chaos.sim.swarm import SwarmOptions
 from dledger.core.configuration import Change, ChangeKind, Configuration, Standing
 from dledger.core.quorum import majority
@@ -140,11 +141,11 @@ class Churn:
 
         It is made anew, so a start on a full disk is refused until there is space.
         """
-        name = self._random.choice(DOUBLE_SLOT_FILES)
+        name = self._random.choice(files_of(victim))
         if self._may_forget(victim):
             victim.excused |= not victim.disk.free
             self.lost_files.append(name)
-            if name != INTENT_FILE:
+            if forgets(name):
                 self._lost = victim
             self._lost_file(victim, name)
 

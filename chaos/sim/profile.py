@@ -15,7 +15,7 @@ class Profile:
         repair: nodes scrub and repair their logs; nobody restores what rots there.
         sick_disks: nodes look at their disks and give up the lead when one is slow, full or hangs.
         lost_files: both copies of a small file of a voter are lost, of one voter at a time; the
-            group's members change as with `membership`.
+            group's members change as with `membership`, and logs are shortened as with `snapshots`.
         quiescence: hosts watch each other, and groups without traffic fall silent.
         lease_reads: reads are served by leases, and clocks drift as far as they may, or run back.
     """
@@ -27,6 +27,11 @@ class Profile:
     lease_reads: bool = False
     lost_files: bool = False
     quiescence: bool = False
+
+    @property
+    def trims(self) -> bool:
+        """Are beginnings of logs deleted? A file that says where a log begins is there to lose."""
+        return self.snapshots or self.lost_files
 
     def words(self) -> list[str]:
         """As options of `dledger sim`; [] for none."""

@@ -30,6 +30,7 @@ DOUBLE_SLOT_FILES = tuple(
 )
 
 INTENT_FILE = f"{FOLDER}/{truncate_intent.FILE_NAME}"
+MARK_FILE = f"{FOLDER}/{flush_mark.FILE_NAME}"
 
 
 @dataclass(slots=True)

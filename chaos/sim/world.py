@@ -133,10 +133,10 @@ class World:
         if not course.calm:
             self.network.aftermath = self.former
         self.clocks = Clocks(seed, self.scheduler, self.nodes) if profile.lease_reads else None
-        self._trims = profile.snapshots
+        self._trims = profile.trims
         self.trimmer: Trimmer | None = None
         for node in self.nodes:
-            node.network, node.trims = self.network, profile.snapshots
+            node.network, node.trims = self.network, profile.trims
             if profile.lost_files:
                 node.draw_incarnation = functools.partial(getattr, node, "incarnation")
             node.others = [functools.partial(hello_member, other) for other in self.nodes]

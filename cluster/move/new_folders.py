@@ -23,7 +23,8 @@ STAGING = ".restoring"
 #: What moves up from the staging folder; the last one makes the folder a node's.
 _PARTS = (
     *("data", "index", "staging", "snapshots", "hardstate", "flushmark", "truncate"),
-    *("configurations", "logstart", "currterm", "checkpoint", LOCK_NAME, identity.FILE_NAME),
+    *("configurations", "logstart", "logstart.bak", "currterm", "checkpoint", LOCK_NAME),
+    identity.FILE_NAME,
 )
 
 

@@ -91,6 +91,7 @@ def recover(files: FileSystem, folder: Path, options: LogOptions) -> Recovered:
         opened.callback(slots.row.close)
         try:
             start = log_start.read(files, folder)
+            log_start.refuse_lost(files, folder, start, options)
             intent_file = lost_files.open_intent(files, folder)
             opened.callback(intent_file.close)
             mark_file = lost_files.open_mark(
@@ -102,6 +103,8 @@ def recover(files: FileSystem, folder: Path, options: LogOptions) -> Recovered:
             files.sync_dir(folder)  # a killed process may have left the newest beginning un-synced
             if start is not None and start.emptied:
                 start = empty(files, folder, start, mark_file, intent_file)
+            elif start is not None:
+                log_start.settle(files, folder, start, staging=staging)
             _finish_truncation(files, data, mark_file, intent_file)
             if start is not None:
                 drop_files(files, folder, start, options)

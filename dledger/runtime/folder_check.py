@@ -5,7 +5,9 @@
     hardstate         the other counts      anew; a lone voter: none  as beside
     flushmark         the other counts      anew; a lone voter: none  as beside
     truncate          the other counts      made anew                 made anew
-    logstart          the other counts      no start                  the first files are asked for
+    logstart          the other counts      logstart.bak counts       logstart.bak counts
+    logstart.bak      the other counts      logstart counts           logstart counts
+    both of these                           no start                  no start
     configurations    the other counts      made anew of the log      made anew of the log
     generations       the other counts      no start                  anew, once peers have met it
     peers.json        (it has one)          no start                  made anew
@@ -24,7 +26,7 @@ from typing import NamedTuple
 
 from commitlog.files.held_locks import is_locked
 from commitlog.files.system import FileSystem
-from commitlog.segments.next_file import is_segment_name
+from commitlog.segments.next_file import is_segment_name, segment_name
 from dledger.core.types import NodeId
 from dledger.durable import (
     configurations,
@@ -46,7 +48,7 @@ from dledger.snapshots import state_versions
 _SLOTS = hard_state.FILE_NAME, flush_mark.FILE_NAME, truncate_intent.FILE_NAME
 #: Files that only our nodes have: a folder of RocketMQ's has none of them.
 _OURS = (
-    *(*_SLOTS, configurations.FILE_NAME, log_start.FILE_NAME),
+    *(*_SLOTS, configurations.FILE_NAME, *log_start.FILE_NAMES),
     *(generations.FILE_NAME, incarnations.FILE_NAME),
 )
 #: Mirrors for Java readers and the lock: what is in them is never read, but they are written.
@@ -82,7 +84,7 @@ def has_lost_its_identity(files: FileSystem, folder: Path) -> bool:
     path = folder / identity.FILE_NAME
     if files.exists(path) and not files.is_dir(path):
         return False
-    return bool(_log_files(files, folder)) and any(
+    return bool(log_start.positions(files, folder / "data")) and any(
         files.exists(folder / name) and not files.is_dir(folder / name) for name in _OURS
     )
 
@@ -123,8 +125,14 @@ def flaws(files: FileSystem, folder: Path, last_index: int | None = None) -> Ite
         except (NodeFailed, OSError, ValueError, struct.error) as error:
             if name not in told:
                 told.add(name)
-                yield _refused(folder / name, _unreadable(error))
+                yield _refused(_path_of(error, folder / name), _unreadable(error))
     yield from _kinds(files, folder)
+
+
+def _path_of(error: Exception, path: Path) -> Path:
+    """The file that cannot be read, as the error names it: a log's beginning has two files."""
+    told = error.filename if isinstance(error, OSError) else None
+    return Path(told) if told is not None and Path(told).parent == path.parent else path
 
 
 def _refused(path: Path, reason: str) -> Flaw:
@@ -233,26 +241,42 @@ def index_before(files: FileSystem, folder: Path) -> int:
 
 def _log_start(files: FileSystem, folder: Path, owner: Identity | None) -> Iterator[Flaw]:
     path = folder / log_start.FILE_NAME
-    if files.exists(path):
-        log_start.read(files, folder)
-        yield from _one_copy(path, log_start.texts(files, folder))
+    start = log_start.read(files, folder)
+    if owner is not None:
+        first = {"first_position": owner.first_position, "first_index": owner.first_index}
+        if why := log_start.lost(files, folder, start, **first):
+            yield _refused(path, log_start.told_lost(why))
+            return
+        if start is None:
+            yield from _first_files(files, folder, owner)
+    if start is None:
         return
-    there = _log_files(files, folder)
-    if owner is None or not there or there[0] == owner.first_position:
+    for name in log_start.FILE_NAMES:
+        other = next(other for other in log_start.FILE_NAMES if other != name)
+        if not files.exists(folder / name):
+            if name == log_start.FILE_NAME:  # former releases wrote no second file
+                reason = f"it is missing; {other} counts, and a start writes it anew"
+                yield Flaw(path, reason, damage=False)
+            continue
+        texts = log_start.texts(files, folder, name)
+        if any(text is not None for text in texts):
+            yield from _one_copy(folder / name, texts)
+        else:
+            reason = f"neither copy is whole; {other} counts, and a start writes it anew"
+            yield Flaw(folder / name, reason, damage=False)
+
+
+def _first_files(files: FileSystem, folder: Path, owner: Identity) -> Iterator[Flaw]:
+    """The first file was deleted by hand: the log itself has never deleted one."""
+    there = log_start.positions(files, folder / "data")
+    if not there or there[0] == owner.first_position:
         return
-    what = (
-        f"it is missing, and the log's first file is that of {there[0]}, not of "
-        f"{owner.first_position}: either it is lost, which says where the log begins, or the first "
-        "files are"
-    )
+    path = folder / "data" / segment_name(owner.first_position)
+    what = f"it is gone, and the log begins there; the first file that is left is {there[0]}"
     if is_only_voter(files, folder, owner):
-        yield _refused(path, f"{what}, so it does not start; put back what is lost")
+        yield _refused(path, f"{what}, so no node starts; put back what is lost")
     else:
-        yield Flaw(
-            path,
-            f"{what}; put back what is lost: a start would ask peers for all before, and take its "
-            "group for the one that it was made with",
-        )
+        yield Flaw(path, f"{what}; put back what is lost: a start asks peers for it")
 
 
 def _configurations(files: FileSystem, folder: Path) -> Iterator[Flaw]:
@@ -339,7 +363,7 @@ def _kinds(files: FileSystem, folder: Path) -> Iterator[Flaw]:
 
 def _is_empty(files: FileSystem, folder: Path) -> bool:
     """Has the log never had an entry? Then a start makes its folder anew."""
-    if files.exists(folder / "data") or files.exists(folder / log_start.FILE_NAME):
+    if any(files.exists(folder / name) for name in ("data", *log_start.FILE_NAMES)):
         return False
     try:
         mark = small_files.mark(files, folder)
@@ -350,10 +374,3 @@ def _is_empty(files: FileSystem, folder: Path) -> bool:
 
 def _in_the_way(path: Path, reason: str) -> Flaw:
     return Flaw(path, f"{reason}; move it away", start=Start.REFUSED, in_the_way=True)
-
-
-def _log_files(files: FileSystem, folder: Path) -> list[int]:
-    """First addresses of the log's files, ascending."""
-    if not files.is_dir(folder / "data"):
-        return []
-    return sorted(int(name) for name in files.list(folder / "data") if is_segment_name(name))

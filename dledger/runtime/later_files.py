@@ -1,6 +1,7 @@
 """Files of a node's folder that a later release wrote: looked for before one byte is written.
 
-    identity  hardstate  flushmark  truncate  logstart  configurations  generations  peers.json
+    identity  hardstate  flushmark  truncate  logstart  logstart.bak  configurations  generations
+    peers.json
     snapshots/<20 digits>  snapshots/<20 digits>.<20 digits>  snapshots/recent
 
 A start repairs, removes and writes over what it takes for damage, file after file. So it asks here
@@ -50,7 +51,7 @@ def later_files(files: FileSystem, folder: Path) -> Iterator[LaterFile]:
     readers: tuple[tuple[str, Callable[[], object]], ...] = (
         (identity.FILE_NAME, lambda: identity.read(files, folder)),
         *((name, partial(_decoded, files, folder / name, decode)) for name, decode in _SLOTS),
-        (log_start.FILE_NAME, lambda: log_start.read(files, folder)),
+        *((name, partial(log_start.copies, files, folder, name)) for name in log_start.FILE_NAMES),
         (configurations.FILE_NAME, lambda: configurations.look(files, folder)),
         (generations.FILE_NAME, lambda: generations.read_fields(files, folder)),
         (incarnations.FILE_NAME, lambda: incarnations.read_known(files, folder)),

@@ -7,10 +7,11 @@ from contextlib import closing
 from pathlib import Path
 
 from commitlog.files.system import FileSystem
+from dledger.log.log_start import STATES_FOLDER
 from dledger.snapshots.file_head import DATA_AT, VERSION, is_right, read_head
 from dledger.versions import refuse_later
 
-FOLDER, RECENT = "snapshots", "recent"
+FOLDER, RECENT = STATES_FOLDER, "recent"
 
 
 def paths(files: FileSystem, folder: Path) -> Iterator[Path]:

@@ -10,8 +10,10 @@ from chaos.sim.members import LOSS_KIND
 from chaos.sim.profile import Profile
 from chaos.sim.runner import Plan
 from chaos.sim.world import World
+from dledger.log import log_start
 
 LOST_FILES = Profile(lost_files=True)
+FILES = "hardstate", "flushmark", "truncate", *log_start.FILE_NAMES
 
 
 @pytest.mark.parametrize("seed", [6, pytest.param(5, marks=pytest.mark.long)])
@@ -26,7 +28,7 @@ def test_a_seed_with_lost_files_is_clean(seed: int) -> None:
 
 def test_every_small_file_is_lost_and_those_that_forgot_are_readmitted() -> None:
     """By the first seeds that lose them: which these are changes with every rule."""
-    files, lost, readmitted = {"hardstate", "flushmark", "truncate"}, set[str](), 0
+    files, lost, readmitted = set(FILES), set[str](), 0
     for seed in range(1, 40):
         world = World(seed, 3, 25.0, profile=LOST_FILES)
         assert not world.run().violation

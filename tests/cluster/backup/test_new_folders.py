@@ -117,7 +117,7 @@ def test_an_index_that_is_not_there_is_told_before_anything_is_made(
 
 
 #: Parts of two nodes that move up at the end of a restore; the last two are `identity`.
-RENAMED = 26
+RENAMED = 28
 CHANGES = [
     *(("create", number) for number in (1, 9)),
     ("write", 4),

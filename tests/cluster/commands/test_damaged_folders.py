@@ -40,7 +40,8 @@ from tests.dledger.machine.test_saving import Lines
 
 FILE_SIZE = 4096
 ALONE, OF_THREE = ("n0",), ("n0", "n1", "n2")
-TWICE = "hardstate", "flushmark", "truncate", "logstart", "configurations", "generations"
+STARTS = "logstart", "logstart.bak"
+TWICE = "hardstate", "flushmark", "truncate", *STARTS, "configurations", "generations"
 SMALL = ("identity", *TWICE, "peers.json")
 WRITTEN = "currterm", "checkpoint", "lock"
 
@@ -191,7 +192,9 @@ def check(folder: Path, voters: tuple[str, ...], name: str, harm: str) -> None:
     assert code == 1 or start is Start.AS_BEFORE
     if harm in ("one copy", "other copy") and name in TWICE:
         assert (code, said.count("note: ")) == (0, 1), "the other copy counts, and that is told"
-    if harm in ("both copies", "empty") and name in SMALL:
+    if harm in ("both copies", "empty") and name in STARTS:
+        assert (code, said.count("note: "), row["disk"]) == (0, 1, "good"), "the other file counts"
+    elif harm in ("both copies", "empty") and name in SMALL:
         assert (code, row["disk"]) == (1, f"lost: {name}")
 
 
@@ -205,6 +208,26 @@ def test_tools_and_a_start_agree(
         shutil.copytree(source, folder)
         do(folder / name)
         check(folder, voters, name, harm)
+
+
+@pytest.mark.parametrize("second", ["gone", "both copies", "one copy"])
+def test_both_files_of_the_beginning_are_damaged(
+    second: str, whole: tuple[Path, tuple[str, ...]], tmp_path: Path
+) -> None:
+    """Without a whole copy no node starts: it knows neither its first entries nor its group."""
+    source, voters = whole
+    for harm, do in HARMS.items():
+        folder = tmp_path / harm.replace(" ", "-") / "n0"
+        shutil.copytree(source, folder)
+        HARMS[second](folder / "logstart.bak")
+        do(folder / "logstart")
+        code, row, said = judged(folder)
+        start = started(folder, voters)
+        assert (row["start"], harm) == (start.value, harm), said
+        no_copy = second != "one copy" and harm in ("both copies", "empty", "gone")
+        refused = no_copy or harm == "a folder"
+        assert (start is Start.REFUSED, code) == (refused, int(refused)), (harm, said)
+        assert not refused or row["disk"] == "lost: logstart"
 
 
 @pytest.mark.parametrize("name", ["index", "staging", "data"])

@@ -26,7 +26,7 @@ def damaged_entry(folder: Path) -> None:
 HARMS: dict[str, Callable[[Path], None]] = {
     "identity": lambda folder: flipped(0)(folder / "identity"),
     "no identity": lambda folder: (folder / "identity").unlink(),
-    "logstart": lambda folder: empty(folder / "logstart"),
+    "logstart": lambda folder: [empty(folder / name) for name in ("logstart", "logstart.bak")],
     "state": lambda folder: shutil.rmtree(folder / "snapshots"),
     "entry": damaged_entry,
     "flushmark": lambda folder: ((folder / "flushmark").unlink(), (folder / "flushmark").mkdir())[
