@@ -7,7 +7,7 @@ told apart.
 from __future__ import annotations
 
 from chaos.mutants.mutant import Mutant
-from chaos.mutants.patch import Patch
+from chaos.mutants.patch import Patch, one_patch
 from chaos.sim.profile import Profile
 
 _CORE = "dledger.core."
@@ -38,6 +38,19 @@ MEMBERSHIP = (
             "    if False:\n",
         ),
         tests=(_TESTS + "test_no_node_joins_while_the_leader_has_not_met_a_member",),
+    ),
+    Mutant(
+        "a-damaged-list-of-peers-counts",
+        ("S7", "R6"),
+        one_patch(
+            "dledger.membership.incarnations",
+            "    if check is not None and not is_formers and check != _sum(rows):\n",
+            "    if False:\n",
+        ),
+        tests=(
+            "tests/dledger/membership/test_peers.py::"
+            "test_one_bit_that_flips_names_no_other_peer_or_incarnation",
+        ),
     ),
     Mutant(
         "pinned-incarnations-hide-a-removed-member",

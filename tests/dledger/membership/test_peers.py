@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from commitlog.files.system import OS_FILES
 from dledger import NodeFailed
 from dledger.core.messages import Heartbeat, Message, VoteRequest
 from dledger.core.types import EntryId, Index, NodeId, Term
-from dledger.membership.incarnations import FILE_NAME, KnownPeers
+from dledger.membership.incarnations import FILE_NAME, KnownPeers, read_known
 from tests.dledger.runtime.group import Group, until
 
 N1 = NodeId("n1")
@@ -34,6 +35,41 @@ def test_a_file_that_is_no_list_of_peers_is_refused(tmp_path: Path, text: str) -
     with pytest.raises(NodeFailed, match=FILE_NAME):
         KnownPeers(OS_FILES, tmp_path)
     assert (tmp_path / FILE_NAME).read_text() == text, "left untouched"
+
+
+def test_one_bit_that_flips_names_no_other_peer_or_incarnation(tmp_path: Path) -> None:
+    """A wiped peer would pass for its former self, or a whole one would be refused."""
+    written = KnownPeers(OS_FILES, tmp_path)
+    for name, incarnation in ("n1", 8071523990012), ("n2", 5550012345):
+        assert written.vouch(NodeId(name), incarnation) is None
+    path = tmp_path / FILE_NAME
+    data, refused = path.read_bytes(), 0
+    for place in range(8 * len(data)):
+        harmed = bytearray(data)
+        harmed[place // 8] ^= 1 << place % 8
+        path.write_bytes(harmed)
+        try:
+            found = read_known(OS_FILES, tmp_path)
+        except NodeFailed:
+            refused += 1
+            continue
+        assert written.met.items() <= found.items(), bytes(harmed)
+    assert refused > 4 * len(data)
+
+
+def test_a_file_of_a_former_release_is_read_and_gets_its_checksum(tmp_path: Path) -> None:
+    path = tmp_path / FILE_NAME
+    path.write_text(json.dumps({"n1": 5, "n2": 6}, sort_keys=True, indent=1))
+    assert KnownPeers(OS_FILES, tmp_path).vouch(N1, 5) is None
+    ours = json.loads(path.read_text())
+    assert len(ours) == 3, "a checksum in a row of its own"
+    assert all(type(number) is int for number in ours.values()), "former releases take no other"
+    path.write_text(json.dumps({**ours, "n3": 7}, sort_keys=True, indent=1))  # one of them goes on
+    known = KnownPeers(OS_FILES, tmp_path)
+    assert known.met == {"n1": 5, "n2": 6, "n3": 7}
+    path.write_bytes(path.read_bytes().replace(b'"n3": 7', b'"n3": 6'))
+    with pytest.raises(NodeFailed, match=FILE_NAME):
+        KnownPeers(OS_FILES, tmp_path)
 
 
 async def test_a_wiped_node_is_refused_and_the_others_go_on(group: Group) -> None:
