@@ -34,8 +34,8 @@ WHOLE, DAMAGED, USAGE = 0, 1, 2
 READS_OF_OPEN = 4
 #: Lock file in a store's root and in a node's folder; a running process holds it.
 LOCK_NAME = "lock"
-#: In a node's folder: what its log begins behind.
-LOG_START = "logstart"
+#: In a node's folder: what its log begins behind. Either of the two may be lost.
+LOG_STARTS = "logstart", "logstart.bak"
 _AS_FOUND = "instead of what the files themselves say"
 _SUMMARY_FIELDS = (
     "kind",
@@ -354,7 +354,8 @@ def _lost_end(
     last = -1 if summary.last_index is None else summary.last_index
     if committed is None or committed <= last or folder is None:
         return []
-    if summary.last_index is None and files.exists(folder / LOG_START):
+    begins_later = any(files.exists(folder / name) for name in LOG_STARTS)
+    if summary.last_index is None and begins_later:
         return []  # it may be empty behind a state that a leader sent: `node_check` knows
     reason = f"the log ends after entry {last}, but entry {committed} was committed"
     return [Finding(f"{folder}/data", summary.end_position or 0, reason)]

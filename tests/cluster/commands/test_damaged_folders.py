@@ -274,8 +274,10 @@ def test_a_log_that_is_empty_behind_a_state_is_whole(
     code, row, said = judged(folder)
     assert (code, row["disk"], row["committed"], said) == (0, "good", index, "")
     assert started(folder, voters) is Start.AS_BEFORE
-    (folder / "logstart").unlink()
-    assert told("verify", folder)[0] == told("inspect", folder)[0] == 1
+    for name, damaged in zip(STARTS, (0, 1), strict=True):
+        (folder / name).unlink()
+        assert told("verify", folder)[0] == told("inspect", folder)[0] == damaged
+        assert (started(folder, voters) is Start.REFUSED) == bool(damaged)
 
 
 @pytest.mark.parametrize("name", ["first", "recent"])
