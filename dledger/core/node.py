@@ -43,7 +43,7 @@ _new = tuple.__new__
 
 
 class RaftNode:
-    """The rules of one replica; see the module's text."""
+    """The rules of one replica, which change its `state`; others only look at that."""
 
     def __init__(
         self,
@@ -71,7 +71,6 @@ class RaftNode:
         config.validate()
         log = LogView(runs, anchor)
         assert flushed <= log.last.index
-        #: Terms, log, roles and timers: the rules change them, checkers and tests look at them.
         self.state = State(
             config,
             jitter,
