@@ -213,8 +213,12 @@ SIMULATED = (
         "a-state-holds-commands-behind-its-place",
         Patch(
             "dledger.machine.saving",
-            "            if position == file_position and first > log.first_index:\n"
+            "            if position == file_position and first > log.first_index"
+            " and first != self._met:\n"
+            "                self._met = first\n"
             "                self._capture(position)\n"
+            "                if self._freezing is not None:\n"
+            "                    return Index(first - 1)\n"
             "            behind = file_position + log.file_size\n",
             "            behind = file_position + log.file_size\n"
             "            if log.end_position > behind:\n"

@@ -13,7 +13,7 @@ _LOOK, _IF_KEPT = (
 )
 _KEPT_FIRST = "            kept = self.kept.copy()\n" + _LOOK + "            if kept:\n"
 _LOOK += _IF_KEPT
-_DICT = "dledger.objects.dictionary"
+_DICT, _OWN = "dledger.objects.dictionary", "dledger.objects.replicated"
 
 
 def _frozen(
@@ -30,6 +30,12 @@ def _frozen(
 def _let_go(name: str, module: str, before: str, after: str, test: str) -> Mutant:
     tests = ("tests/dledger/objects/test_let_go.py::" + test,)
     return Mutant(name, ("S10",), one_patch(module, before, after), tests=tests)
+
+
+def _taken(name: str, module: str, before: str, after: str, test: str) -> Mutant:
+    return Mutant(
+        name, ("R15",), one_patch(module, before, after), tests=("tests/dledger/" + test,)
+    )
 
 
 STATES = (
@@ -92,6 +98,28 @@ STATES = (
         "        self._keys, self.kept = iter(()), {}\n        let_go(held)\n",
         "        self._keys, self.kept = iter(()), {}\n",
         "test_a_view_has_all_until_it_is_closed",
+    ),
+    _taken(
+        "an-entry-is-applied-while-a-state-is-taken-in-pieces",
+        "dledger.machine.saving",
+        "        log = self._log\n        if self._freezing is not None:\n"
+        "            return Index(first - 1)\n",
+        "        log = self._log\n",
+        "machine/test_freezing.py::test_entries_wait_and_the_node_goes_on",
+    ),
+    _taken(
+        "a-command-changes-a-state-that-is-not-whole",
+        _OWN,
+        "        self._take_rest()\n        self.entry = entry\n",
+        "        self.entry = entry\n",
+        "objects/test_attributes.py::test_a_state_is_that_of_its_moment",
+    ),
+    _taken(
+        "values-that-json-changes-are-written",
+        "dledger.objects.attributes",
+        "    if of_json(text) != found:\n",
+        "    if False:\n",
+        "objects/test_attributes.py::test_what_json_would_change_is_refused",
     ),
     Mutant(
         "a-state-is-restored-without-rests",

@@ -76,6 +76,8 @@ class Applying:
     def apply(self, first: Index, last: Index, saving: Saving | None) -> Index:
         """Apply entries; the last one that was, as time may be over before `last`.
 
+        That before `first` while the machine's state is taken in pieces.
+
         `saving`: captures states where log files begin; None: the machine has none. Raises
         StateMachineFailed, StateMachineDiverged.
         """
@@ -86,6 +88,8 @@ class Applying:
             end = min(last, Index(at + size - 1))
             if saving is not None:
                 end = saving.piece(at, end)
+                if end < at:
+                    break
             count, piece = self._applier.count, Piece(self._log.store.bodies(at, end), size)
             self._applier.apply(piece, leads=self._log.is_leader)
             end = Index(self._applier.applied)
@@ -93,6 +97,7 @@ class Applying:
             self._fit(piece.count, now - before)
             self._fit_commands(self._applier.count - count, now - before)
             at = Index(end + 1)
+        self._log.driver.share.held = end < first
         if now - begun > self._settings.apply_seconds_max:
             self._tell_slow(SlowApply(first, end, now - begun, self.waiting))
         return end

@@ -1,6 +1,7 @@
 """States of a machine on disk, so that the log behind them can go and a restart need not replay it.
 
     an entry begins a log file ─► the state before it is captured ─► encoded and written by a thread
+    it is a Freezing           ─► taken in pieces, turn by turn of the loop, while entries wait
     written                    ─► the log loses its files below, but for a margin ─► trim
     state_seconds are over     ─► the state behind the last applied entry, the same way; no trim
     start                      ─► the newest state whose place the log still has; then the rest
@@ -30,6 +31,7 @@ from dledger.errors import NodeFailed, SnapshotFailed
 from dledger.log.file_log import FileLog
 from dledger.log.log_start import LogStart
 from dledger.machine.applier import Applier
+from dledger.machine.freezing import Freezing
 from dledger.machine.keeping import Keeping, Kept, behind, kept_place
 from dledger.machine.restoring import Restored, Restoring
 from dledger.machine.settings import MachineSettings
@@ -130,6 +132,10 @@ class Saving:
         self._pace = Pace(settings.state_bytes_per_second, log_end=lambda: parts.log.end_position)
         self._complaints = Complaints(_log, owned.time)
         self._writing: asyncio.Future[None] | None = None
+        #: A state that is taken in pieces: nothing is applied until it is whole.
+        self._freezing: Freezing[Any] | None = None
+        #: The first entry of a file, before which a state was captured, or failed to be.
+        self._met = Index(-1)
         self._timer: asyncio.TimerHandle | None = None
         self._due: asyncio.TimerHandle | None = None
         self._saved_index = -1
@@ -165,15 +171,21 @@ class Saving:
     def piece(self, first: Index, last: Index) -> Index:
         """The last entry that may be applied with `first`: no piece goes beyond its log file.
 
-        The state is captured when `first` begins a file.
+        The state is captured when `first` begins a file. The entry before `first`, so none, while a
+        state is taken in pieces.
         """
         log = self._log
+        if self._freezing is not None:
+            return Index(first - 1)
         self._await_due(first)
         try:
             position = log.position_of(first)
             file_position = position - position % log.file_size
-            if position == file_position and first > log.first_index:
+            if position == file_position and first > log.first_index and first != self._met:
+                self._met = first
                 self._capture(position)
+                if self._freezing is not None:
+                    return Index(first - 1)
             behind = file_position + log.file_size
             return (
                 last if log.end_position <= behind else min(last, Index(log.index_at(behind) - 1))
@@ -232,7 +244,33 @@ class Saving:
             self._save_fail(f"snapshot raised {say(error)}")
             self._await_due(start.index)
             return
+        self._writing = self._owned.loop.create_future()
+        if isinstance(state, Freezing):
+            self._freezing = state
+            self._freeze(state, start, head, save)
+        else:
+            self._write(start, head, state, save)
+
+    def _freeze(self, state: Freezing[Any], start: LogStart, head: bytes, save: Save) -> None:
+        """Take pieces of the state in this turn of the loop, and have it written if it is whole."""
+        if self._freezing is not state:  # the node has ended
+            return
+        try:
+            if not state.go_on():
+                self._owned.call_soon(self._freeze, state, start, head, save)
+                return
+        except Exception as error:  # as in `_begin`
+            self._freezing = None
+            self._end_writing()
+            self._save_fail(f"snapshot raised {say(error)}")
+            self._await_due(self._applier.applied)
+            return
+        self._freezing = None
         self._write(start, head, state, save)
+
+    def _end_writing(self) -> None:
+        if self._writing is not None and not self._writing.done():
+            self._writing.set_result(None)
 
     def _save_proven(self, start: LogStart, parts: Saved, pace: Pace) -> None:
         self._folder.save(start, parts, pace)
@@ -244,7 +282,6 @@ class Saving:
         self, start: LogStart, head: bytes, state: State | Callable[[], State], save: Save
     ) -> None:
         """Begin to write a state, in a thread."""
-        writing = self._writing = self._owned.loop.create_future()
         # Its words alone: by its frames an exception has the state, and this one would have itself,
         # so that memory which commands keep for the state would wait for the garbage collector.
         error = ""
@@ -265,7 +302,7 @@ class Saving:
                 error = say(raised)
 
         def done() -> None:
-            writing.set_result(None)
+            self._end_writing()
             if error:
                 self._save_fail(error)
             else:
@@ -305,6 +342,9 @@ class Saving:
         """
         self._closed = True
         self._pace.hurry()
+        if self._freezing is not None:  # the log has all that leads to it
+            self._freezing = None
+            self._end_writing()
         for timer in (self._timer, self._due):
             if timer is not None:
                 timer.cancel()

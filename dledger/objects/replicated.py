@@ -19,14 +19,19 @@ from __future__ import annotations
 
 import copy
 import inspect
+import weakref
 from collections.abc import Awaitable, Callable
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from typing import Any, BinaryIO, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from dledger.config import RaftConfig
 from dledger.errors import LogUsageError
+from dledger.machine.freezing import Freezing
 from dledger.machine.node import Consistency
-from dledger.machine.state_machine import Entry, ReplicatedStateMachine
-from dledger.objects.replicated_object import ReplicatedObject, as_json, of_json
+from dledger.machine.state_machine import Entry
+from dledger.objects.attributes import Piece, attributes_of, lines_of, pieces_of
+from dledger.objects.frozen import give_up
+from dledger.objects.replicated_object import ReplicatedObject
+from dledger.objects.state_lines import InLines
 
 S = TypeVar("S")
 P = ParamSpec("P")
@@ -99,11 +104,13 @@ class query(Generic[S, P, R]):
         return look
 
 
-class ObjectMachine(ReplicatedStateMachine[list[Any], Any]):
+class ObjectMachine(InLines[list[Any], Any]):
     """Commands are [method, arguments, named arguments]; the state is the object."""
 
     def __init__(self, target: Any) -> None:
         self.target = target
+        #: A state that may not be whole yet; its owner is the one that writes it.
+        self._freezing: weakref.ref[Freezing[Piece]] | None = None
         #: Of the command that runs now.
         self.entry: Entry[list[Any]] | None = None
 
@@ -113,39 +120,47 @@ class ObjectMachine(ReplicatedStateMachine[list[Any], Any]):
         method = getattr(type(self.target), name, None)
         if not isinstance(method, command):
             raise TypeError(f"{type(self.target).__name__} has no command {name}")
+        self._take_rest()
         self.entry = entry
         try:
             return copy.deepcopy(method.method(self.target, *args, **kwargs))
         finally:
             self.entry = None
 
-    def snapshot(self) -> bytes:
-        """By the class itself, or its attributes."""
+    def snapshot(self) -> bytes | Freezing[Piece]:
+        """By the class itself, or its attributes, which are taken in pieces."""
         if hasattr(self.target, "snapshot"):
             state: bytes = self.target.snapshot()
             return state
+        self._take_rest()
+        owner = type(self.target).__name__
         values = {name: value for name, value in vars(self.target).items() if name != _BOUND}
-        text = as_json(values)
-        if of_json(text) != values:
-            raise LogUsageError(
-                f"attributes of {type(self.target).__name__} change when they become JSON (a "
-                "tuple, a key that is no text); keep JSON values, or write `snapshot` and `restore`"
-            )
-        return text
+        freezing = Freezing(pieces_of(values, owner), lambda pieces: lines_of(pieces, owner))
+        self._freezing = weakref.ref(freezing)
+        return freezing
 
-    def restore(self, state: bytes) -> Callable[[], None] | None:
+    def restore_from(self, state: BinaryIO) -> Callable[[], None] | None:
         """By the class itself, or its attributes."""
         if hasattr(self.target, "restore"):
-            finish: Callable[[], None] | None = self.target.restore(state)
+            finish: Callable[[], None] | None = self.target.restore(state.read())
             return finish
-        found, values = of_json(state), vars(self.target)
+        found, values = attributes_of(state), vars(self.target)
 
         def take() -> None:
-            for name in values.keys() - {_BOUND}:
-                del values[name]
+            self._take_rest()
+            before = {name: values.pop(name) for name in values.keys() - {_BOUND}}
             values.update(found)
+            give_up(before)
 
         return take
+
+    def _take_rest(self) -> None:
+        """Take the rest of a state that is not whole, before a change."""
+        if self._freezing is None:
+            return
+        freezing, self._freezing = self._freezing(), None
+        if freezing is not None and not freezing.is_whole:
+            freezing.finish()
 
 
 class ComparedMachine(ObjectMachine):

@@ -50,9 +50,12 @@ class Applied:
                 done.set_exception(failure)
 
 
-def taken_of(taken: object, first: Index, last: Index) -> Index:
-    """The last entry that the user's machine has applied. Raises StateMachineFailed."""
-    if type(taken) is not int or not first <= taken <= last:
+def taken_of(taken: object, first: Index, last: Index, *, held: bool) -> Index:
+    """The last entry that the user's machine has applied. Raises StateMachineFailed.
+
+    `held`: it may be the one before `first`.
+    """
+    if type(taken) is not int or not first - held <= taken <= last:
         raise StateMachineFailed(
             first,
             f"apply was given {first} to {last} and returned {taken!r:.80}; return the last entry "

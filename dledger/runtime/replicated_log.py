@@ -341,12 +341,13 @@ class ReplicatedLog(Lifetime):
         """Called by the replica."""
         if self._machine is not None:
             assert self._driver is not None, "it applies"
-            if not self._driver.share.ask():
+            share = self._driver.share
+            if not share.ask():
                 return Index(first - 1)
             begun = self.owned.time()
             taken = self._machine.apply(first, last)
-            last = last if taken is None else taken_of(taken, first, last)
-            self._driver.share.took(seconds := self.owned.time() - begun)
+            last = last if taken is None else taken_of(taken, first, last, held=share.held)
+            share.took(seconds := self.owned.time() - begun)
             self._applied.seconds += seconds
         self._tagging.applied(first, last)
         self.state_is(last)

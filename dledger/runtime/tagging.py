@@ -107,7 +107,9 @@ class Tagging:
             assert batch.last == self._log.last.index, "indexes were foretold rightly"
 
     def applied(self, first: Index, last: Index) -> None:
-        """Entries `first`..`last` are committed."""
+        """Entries `first`..`last` are committed; none if `last` is before `first`."""
+        if last < first:
+            return
         self._applied = last
         if self._ready:
             self._fold(first, last)

@@ -117,14 +117,15 @@ class Share:
 
     Attributes:
         seconds: how long it may apply, as it was told last.
+        held: its machine has taken no entry in this turn, and is to be asked again in the next.
     """
 
-    __slots__ = ("_turns", "charged", "go_on", "owned", "part", "seconds", "waits")
+    __slots__ = ("_turns", "charged", "go_on", "held", "owned", "part", "seconds", "waits")
 
     def __init__(self, turns: Turns, owned: Owned, go_on: Callable[[], object]) -> None:
         self._turns, self.owned, self.go_on = turns, owned, go_on
         self.seconds = self.charged = self.part = 0.0
-        self.waits = False
+        self.waits = self.held = False
 
     def ask(self) -> float:
         """How many seconds it may apply entries for now; 0.0: it has to `wait` for its turn."""

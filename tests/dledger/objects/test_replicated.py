@@ -18,6 +18,7 @@ from dledger import (
     MachineSettings,
     RaftConfig,
 )
+from dledger.machine.state_machine import bytes_of
 from dledger.objects.replicated import (
     ObjectMachine,
     command,
@@ -128,13 +129,13 @@ def test_a_peer_can_run_commands_only() -> None:
 def test_a_state_is_the_attributes_and_what_json_would_change_is_refused() -> None:
     machine, other = ObjectMachine(Plain()), ObjectMachine(Plain())
     machine.apply(bound("add", {"x": [None, "ä", 1.5]}))
-    take = other.restore(machine.snapshot())
+    take = other.restore(bytes_of(machine.snapshot()))
     assert take is not None
     take()
     assert vars(other.target) == vars(machine.target)
     machine.target.values = (1, 2)
     with pytest.raises(LogUsageError, match="tuple"):
-        machine.snapshot()
+        bytes_of(machine.snapshot())
 
 
 def test_an_object_without_a_node_says_so() -> None:
