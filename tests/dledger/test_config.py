@@ -59,6 +59,9 @@ def test_every_field_says_what_more_and_less_cost() -> None:
         ({"connection_timeout_ms": 100}, ("100", "600")),
         ({"preferred_leader": "n5"}, ("n5",)),
         ({"secret": "short"}, ("5 characters",)),
+        ({"peers": PEERS | {"n1": ("127.0.0.1", 70_000)}}, ("peers", "70000", "n1", "65535")),
+        ({"dial": {"n1": ("127.0.0.1", -1)}}, ("dial", "-1", "n1")),
+        ({"listen": ("127.0.0.1", 65_536)}, ("listen", "65536")),
         ({"listen": ("0.0.0.0", 1)}, ("0.0.0.0:1", "secret")),
         ({"listen": ("192.0.2.1", 1)}, ("192.0.2.1:1", "secret")),
         (
