@@ -16,6 +16,7 @@ import gc
 import itertools
 import os
 import signal
+import sys
 import tempfile
 import threading
 import time
@@ -177,6 +178,8 @@ def _threads_are_ended() -> Iterator[None]:
     """
     before = set(threading.enumerate())
     yield
+    if "py4j" in sys.modules:  # Spark's link to its JVM has threads as it needs them
+        return
     ends = time.monotonic() + limit(10)
     for thread in set(threading.enumerate()) - before:
         if not thread.name.startswith(THREADS_KEPT):

@@ -176,8 +176,10 @@ def lost(
     states = positions(files, folder / STATES_FOLDER)
     if begin in (*there, *states) or not states or states[-1] < begin:
         return ""
-    file = f"its first file is that of {there[0]}" if there else "it has no file"
-    return f"{file}, not of {begin}, and a state stands at {states[-1]}"
+    what = (
+        f"its first file is that of {there[0]}, not of {begin}" if there else "its files are gone"
+    )
+    return f"{what}, and a state stands at {states[-1]}"
 
 
 def positions(files: FileSystem, folder: Path) -> list[int]:
@@ -206,7 +208,7 @@ def told_lost(why: str) -> str:
     """The sentence behind the file's name, for the reason that `lost` gives."""
     return (
         f"and {SECOND_NAME} are lost or older than the log ({why}), so this node knows neither "
-        "its first entries nor its group and does not start; put back the newest of both, or "
+        "its first entries nor its group and does not start; put back what is lost, or "
         "rebuild this replica from its peers or a backup"
     )
 

@@ -20,6 +20,8 @@ from tests.dledger.log.stores import FOLDER, Clock, dump, fill, make, mark, reop
 from tests.dledger.replica.test_replica import Net, proposal
 
 ROOT = Path(__file__).parents[2]
+#: Copies values in memory, from one thread to another; its bytes reach neither a file nor a socket.
+COPIES_IN_MEMORY = ("dledger/objects/attributes.py", "marshal")
 PICKLES = {"pickle", "cPickle", "_pickle", "marshal", "shelve", "dill", "cloudpickle"}
 
 
@@ -50,8 +52,25 @@ def test_y06_nothing_that_serves_unpickles() -> None:
                 names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
                 if isinstance(node, ast.ImportFrom):
                     names = [node.module or ""]
-                found += [f"{path}: {name}" for name in names if name.split(".")[0] in PICKLES]
-    assert found == []
+                where = path.relative_to(ROOT).as_posix()
+                found += [(where, name) for name in names if name.split(".")[0] in PICKLES]
+    assert found == [COPIES_IN_MEMORY]
+
+
+def test_y06_a_copy_in_memory_is_read_by_the_state_that_made_it() -> None:
+    """`marshal` reads the data of pieces alone, which `pieces_of` has made in this process."""
+    tree = ast.parse((ROOT / COPIES_IN_MEMORY[0]).read_text(encoding="utf-8"))
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    reads = [ast.unparse(node) for node in calls if ast.unparse(node.func) == "marshal.loads"]
+    assert reads == ["marshal.loads(data)"]
+    (reader,) = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and reads[0] in ast.unparse(node)
+    ]
+    assert reader.name == "_lines"
+    callers = [ast.unparse(node) for node in calls if ast.unparse(node.func) == "_lines"]
+    assert callers == ["_lines(kind, data, owner)"], "by lines_of, of each piece"
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
