@@ -57,22 +57,6 @@ def test_y06_nothing_that_serves_unpickles() -> None:
     assert found == [COPIES_IN_MEMORY]
 
 
-def test_y06_a_copy_in_memory_is_read_by_the_state_that_made_it() -> None:
-    """`marshal` reads the data of pieces alone, which `pieces_of` has made in this process."""
-    tree = ast.parse((ROOT / COPIES_IN_MEMORY[0]).read_text(encoding="utf-8"))
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    reads = [ast.unparse(node) for node in calls if ast.unparse(node.func) == "marshal.loads"]
-    assert reads == ["marshal.loads(data)"]
-    (reader,) = [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef) and reads[0] in ast.unparse(node)
-    ]
-    assert reader.name == "_lines"
-    callers = [ast.unparse(node) for node in calls if ast.unparse(node.func) == "_lines"]
-    assert callers == ["_lines(kind, data, owner)"], "by lines_of, of each piece"
-
-
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_y06_a_pickle_on_the_wire_is_a_malformed_frame(protocol: int) -> None:
     """It costs its sender the connection."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import gc
+import inspect
 import io
 import json
 import math
@@ -325,3 +327,19 @@ def test_a_value_that_a_program_looks_at_is_left_alone() -> None:
     assert vars(machine.target) == {"count": 1}
     assert len(seen) == 10_000
     assert all(seen.values())
+
+
+def test_a_copy_in_memory_is_read_by_the_state_that_made_it() -> None:
+    """`marshal` reads the data of pieces alone, which `pieces_of` has made in this process."""
+    tree = ast.parse(inspect.getsource(attributes))
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    reads = [ast.unparse(node) for node in calls if ast.unparse(node.func) == "marshal.loads"]
+    assert reads == ["marshal.loads(data)"]
+    (reader,) = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and reads[0] in ast.unparse(node)
+    ]
+    assert reader.name == "_lines"
+    callers = [ast.unparse(node) for node in calls if ast.unparse(node.func) == "_lines"]
+    assert callers == ["_lines(kind, data, owner)"], "by lines_of, of each piece"
