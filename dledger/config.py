@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
+from commitlog.address import PORT_MAX
 from dledger.core.config import CoreConfig
 from dledger.core.types import NodeId
 from dledger.membership.proof import secret_error
@@ -25,7 +26,6 @@ INDEX_FILE_SIZE = 32 * 5 * 1024 * 1024
 #: Below 32 MiB one frame always holds the largest entry beside its headers (wire.py: 64 MiB).
 ENTRY_SIZE_LIMIT = 32 << 20
 # Larger than any machine; keeps sums and times within what every format can hold.
-_PORT_MAX = 65_535
 _NUMBER_MAX = 1 << 48
 
 
@@ -215,8 +215,8 @@ class RaftConfig:
         named = [("peers", name, one[1]) for name, one in self.peers.items()]
         named += [("dial", name, one[1]) for name, one in self.dial.items()]
         for setting, name, its in [*named, ("listen", self.node_id, port)]:
-            if not 0 <= its <= _PORT_MAX:
-                raise ValueError(f"{setting} has port {its} of {name}; give one up to {_PORT_MAX}")
+            if not 0 <= its <= PORT_MAX:
+                raise ValueError(f"{setting} has port {its} of {name}; give one up to {PORT_MAX}")
         advertised = self.peers[self.node_id][0]
         if _is_ip(advertised) and ipaddress.ip_address(advertised).is_unspecified:
             raise ValueError(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from cluster.limits.disk import DISK_FULL_RATIO
-from commitlog.address import host_of, is_address, without_brackets
+from commitlog.address import PORT_MAX, host_of, is_address, without_brackets
 from commitlog.delay_levels import DEFAULT_LEVELS, parse_delay_levels
 from commitlog.errors import StoreConfigError
 from dledger.config import TlsMode, is_loopback
@@ -284,12 +284,12 @@ class BrokerConfig:
             above_0 = value > 0 or (value == 0 and item.name in _MAY_BE_ZERO)
             if not above_0 or not value <= _NUMBER_MAX:
                 raise ValueError(f"{item.name} {value} must be above 0 and at most {_NUMBER_MAX}")
-        if self.listen_port > 65_535:
-            raise ValueError(f"listen_port {self.listen_port} must be 0 to 65535")
-        if self.relay_port > 65_535 or (self.relay_port and self.relay_port == self.listen_port):
+        if self.listen_port > PORT_MAX:
+            raise ValueError(f"listen_port {self.listen_port} must be 0 to {PORT_MAX}")
+        if self.relay_port > PORT_MAX or (self.relay_port and self.relay_port == self.listen_port):
             raise ValueError(
-                f"relay_port {self.relay_port} must be 0 to 65535 and another one than listen_port "
-                f"{self.listen_port}"
+                f"relay_port {self.relay_port} must be 0 to {PORT_MAX} and another one than "
+                f"listen_port {self.listen_port}"
             )
         if self.queue_file_size > _FILE_SIZE_MAX:
             raise ValueError(
