@@ -132,8 +132,8 @@ SNAPSHOTS = (
         ("R20", "L4"),
         one_patch(
             "dledger.log.log_start",
-            "    if not start.emptied:\n        _write_second",
-            "    if True:\n        _write_second",
+            "    if not start.emptied:\n        settle",
+            "    if True:\n        settle",
         ),
         tests=(_LOST + "test_a_full_disk_leaves_no_order_to_empty_the_log",),
     ),

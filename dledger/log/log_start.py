@@ -78,18 +78,9 @@ _NEEDED = [field.name for field in fields(LogStart) if field.name not in _OPTION
 
 def write(files: FileSystem, folder: Path, start: LogStart, *, staging: Path) -> None:
     """Durable when this returns. Raises OSError; on a full disk the second file may stay older."""
-    content = _content(start)
-    files.write_atomic(folder / FILE_NAME, content, staging=staging)
+    files.write_atomic(folder / FILE_NAME, _content(start), staging=staging)
     if not start.emptied:
-        _write_second(files, folder, content, staging)
-
-
-def _write_second(files: FileSystem, folder: Path, content: bytes, staging: Path) -> None:
-    try:
-        files.write_atomic(folder / SECOND_NAME, content, staging=staging)
-    except OSError as error:
-        if not is_out_of_space(error):
-            raise
+        settle(files, folder, start, staging=staging)
 
 
 def settle(files: FileSystem, folder: Path, start: LogStart, *, staging: Path) -> None:

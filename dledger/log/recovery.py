@@ -27,7 +27,7 @@ from pathlib import Path
 from commitlog.errors import StoreLayoutError
 from commitlog.files.system import File, FileSystem
 from commitlog.records.record import HEADER_SIZE, MAGIC_ENTRY, unpack_header
-from commitlog.segments.next_file import is_segment_name
+from commitlog.segments.next_file import segment_name
 from dledger.core.types import NO_ENTRY, NO_INDEX, EntryId, Index, TermRun
 from dledger.durable.flush_mark import Mark, MarkFile, mark_of
 from dledger.durable.truncate_intent import IntentFile
@@ -217,7 +217,8 @@ def empty(
     intent_file.clear()
     mark_file.write_both(mark_of(start.anchor, start.chain_crc))
     for name in ("data", "index"):
-        log_start.unlink(files, folder / name, _segments(files, folder / name))
+        there = log_start.positions(files, folder / name)
+        log_start.unlink(files, folder / name, map(segment_name, there))
     settled = replace(start, emptied=False)
     log_start.write(files, folder, settled, staging=folder / "staging")
     return settled
@@ -229,13 +230,9 @@ def drop_files(files: FileSystem, folder: Path, start: LogStart, options: LogOpt
         ("data", options.data_file_size, start.position),
         ("index", options.index_file_size, (start.index + 1) * SLOT_SIZE),
     ):
-        there = _segments(files, folder / name)
-        log_start.unlink(files, folder / name, [file for file in there if int(file) + size <= end])
-
-
-def _segments(files: FileSystem, folder: Path) -> list[str]:
-    """The names of the files of a log; foreign files stay where they are."""
-    return [name for name in files.list(folder) if is_segment_name(name)]
+        there = log_start.positions(files, folder / name)
+        gone = [segment_name(at) for at in there if at + size <= end]
+        log_start.unlink(files, folder / name, gone)
 
 
 def _finish_truncation(

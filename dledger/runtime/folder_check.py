@@ -251,8 +251,7 @@ def _log_start(files: FileSystem, folder: Path, owner: Identity | None) -> Itera
             yield from _first_files(files, folder, owner)
     if start is None:
         return
-    for name in log_start.FILE_NAMES:
-        other = next(other for other in log_start.FILE_NAMES if other != name)
+    for name, other in (log_start.FILE_NAMES, log_start.FILE_NAMES[::-1]):
         if not files.exists(folder / name):
             if name == log_start.FILE_NAME:  # former releases wrote no second file
                 reason = f"it is missing; {other} counts, and a start writes it anew"

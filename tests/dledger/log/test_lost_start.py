@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from commitlog.files.system import OS_FILES
+from commitlog.inspect.command import LOG_STARTS
 from dledger import RaftConfig
 from dledger.core.configuration import of_voters
 from dledger.core.types import EntryId, Index, NodeId, Term
@@ -307,3 +308,8 @@ def test_an_empty_log_without_a_mark_is_not_taken_for_a_new_one(tmp_path: Path) 
         (folder / name).unlink()
     with pytest.raises(LogDamaged, match="logstart"):
         _start(folder, THREE)
+
+
+def test_the_tool_below_knows_both_files() -> None:
+    """`commitlog` imports no log of Raft, so it has their names once more."""
+    assert LOG_STARTS == FILE_NAMES
