@@ -34,9 +34,10 @@ _CHECK = "crc32 of the others"
 def read_known(files: FileSystem, folder: Path) -> dict[str, int]:
     """The file, {} without one. Raises NodeFailed when it is not a list of peers, LaterVersion."""
     path = folder / FILE_NAME
-    if not files.exists(path):
-        return {}
-    data = files.read(path)
+    return _known(path, files.read(path)) if files.exists(path) else {}
+
+
+def _known(path: Path, data: bytes) -> dict[str, int]:
     try:
         rows = {str(name): value for name, value in json.loads(data).items()}
     except (ValueError, AttributeError) as error:
@@ -74,8 +75,9 @@ class KnownPeers:
     def __init__(self, files: FileSystem, folder: Path) -> None:
         """Load the file, if it is there, and give it its checksum. Raises as `read_known`."""
         self._files, self._folder = files, folder
-        self._known = read_known(files, folder)
-        if self._known and files.read(self._path) != _text(self._known):
+        data = files.read(self._path) if files.exists(self._path) else None
+        self._known = {} if data is None else _known(self._path, data)
+        if self._known and data != _text(self._known):
             try:
                 self._write(self._known)
             except OSError as error:
