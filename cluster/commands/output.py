@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, is_dataclass
+from enum import Enum
 from typing import Any, TypeVar
 
 import click
@@ -34,7 +36,14 @@ def to_json(value: Any) -> str:
     try:
         return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
     except orjson.JSONEncodeError:  # the name of a file that is no UTF-8
-        return json.dumps(value, default=str, separators=(",", ":"))
+        return json.dumps(value, default=_as_orjson, separators=(",", ":"))
+
+
+def _as_orjson(value: Any) -> Any:
+    """A value that `json` does not know, as the other library has it."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    return value.value if isinstance(value, Enum) else str(value)
 
 
 def emit(rows: Sequence[Row], output: str, columns: Sequence[str] = ()) -> None:

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +18,7 @@ from cluster.commands.errors import (
     exit_code_of,
     is_expected,
 )
-from cluster.commands.output import emit, table
+from cluster.commands.output import emit, table, to_json
 from cluster.errors import InvalidRequest, NotLeader, SendTimeout
 from cluster.settings.settings import SettingsError
 
@@ -28,6 +31,22 @@ def test_a_table_aligns_text_left_and_numbers_right() -> None:
 
 def test_a_table_of_nothing_shows_its_columns() -> None:
     assert table([], ("topic", "queue_id")) == "TOPIC  QUEUE ID\n"
+
+
+class Kind(Enum):
+    NODE = "node"
+
+
+@dataclass
+class Found:
+    folder: Path
+    kind: Kind
+
+
+@pytest.mark.parametrize("name", ["n0", "n\udcff"])
+def test_json_has_the_same_of_a_name_that_is_no_utf_8(name: str) -> None:
+    found = {"found": [Found(Path(name), Kind.NODE)], 1: None}
+    assert json.loads(to_json(found)) == {"found": [{"folder": name, "kind": "node"}], "1": None}
 
 
 def test_json_has_every_field_whatever_the_table_shows(capsys: pytest.CaptureFixture[str]) -> None:
