@@ -125,7 +125,7 @@ EMBEDDED = (
     _summed(
         "the-checksum-of-ones-own-class-is-never-asked",
         _OWN,
-        "ObjectMachine if _checksum_of(type(target)) is None else ComparedMachine",
+        "ComparedMachine if has_checksum else ObjectMachine",
         "ObjectMachine",
         _CHECKSUMS + "test_a_class_of_ones_own_is_compared_if_it_has_a_checksum",
     ),

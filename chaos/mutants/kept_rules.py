@@ -7,6 +7,7 @@ from chaos.mutants.patch import one_patch
 
 _BY_TIME = "tests/dledger/machine/test_by_time.py::"
 _KEEPING = "tests/dledger/machine/test_keeping.py::"
+_CLASSES = "tests/dledger/objects/test_class_state.py::"
 _FILES = "dledger.snapshots.snapshot_files"
 
 
@@ -96,5 +97,31 @@ KEPT = (
             "tests/dledger/objects/test_frozen.py::"
             "test_a_state_that_the_disk_refuses_keeps_nothing",
         ),
+    ),
+    Mutant(
+        "attributes-of-collections-come-back-as-dictionaries",
+        ("R15",),
+        one_patch(
+            "dledger.objects.replicated",
+            "attributes_of(state, self._kinds)",
+            "attributes_of(state)",
+        ),
+        tests=(_CLASSES + "test_attributes_of_collections_are_such_again",),
+    ),
+    Mutant(
+        "slots-and-items-of-a-class-are-left-out-of-its-state",
+        ("R15",),
+        one_patch("dledger.objects.replicated", "    check_state(plain)\n", ""),
+        tests=(_CLASSES + "test_a_class_that_a_restart_would_change_is_refused",),
+    ),
+    Mutant(
+        "a-command-called-restore-restores-a-state",
+        ("R15",),
+        one_patch(
+            "dledger.objects.class_state",
+            "getattr(plain, name, None)\n    return found if callable(found) else None",
+            "getattr(plain, name, None)\n    return found",
+        ),
+        tests=(_CLASSES + "test_commands_queries_and_attributes_are_no_methods_for_the_state",),
     ),
 )

@@ -22,10 +22,12 @@ from __future__ import annotations
 
 import marshal
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
+from functools import partial
 from itertools import islice
-from typing import Any, BinaryIO, NamedTuple
+from types import MappingProxyType
+from typing import Any, BinaryIO, NamedTuple, cast
 
 from dledger.errors import LogUsageError
 from dledger.objects.replicated_object import as_json, of_json
@@ -164,13 +166,37 @@ def changed(owner: str) -> LogUsageError:
     )
 
 
-def attributes_of(file: BinaryIO) -> dict[str, Any]:
-    """The attributes that `lines_of` or `as_json` wrote. Raises ValueError."""
+Kinds = Mapping[str, Callable[[], dict[str, Any]]]
+"""Of attributes that are a `defaultdict` or another one of `collections`: makes an empty one."""
+
+
+def kinds_of(attributes: Mapping[str, Any]) -> Kinds:
+    """The kinds of the attributes of an object as its class makes it."""
+    found: dict[str, Callable[[], dict[str, Any]]] = {}
+    for name, value in attributes.items():
+        if type(value) is defaultdict:
+            found[name] = partial(defaultdict, value.default_factory)
+        elif type(value) in _OBJECTS and type(value) is not dict:
+            found[name] = type(value)
+    return found
+
+
+def attributes_of(file: BinaryIO, kinds: Kinds = MappingProxyType({})) -> dict[str, Any]:
+    """The attributes that `lines_of` or `as_json` wrote, those in `kinds` as such.
+
+    Raises ValueError.
+    """
     first = file.readline()
+    found = _read(file, kinds) if first == b"{\n" else of_json(first + file.read())
+    for name, empty in kinds.items():
+        if type(found.get(name)) is dict:
+            _put(again := empty(), found[name])
+            found[name] = again
+    return cast("dict[str, Any]", found)
+
+
+def _read(file: BinaryIO, kinds: Kinds) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    if first != b"{\n":
-        found = of_json(first + file.read())
-        return found
     opened: list[Any] = [found]
     for line in file:
         if line[:1] in b"}]":
@@ -181,13 +207,24 @@ def attributes_of(file: BinaryIO) -> dict[str, Any]:
         items, top = line.rstrip(b",\n"), opened[-1]
         if items[-1:] in b"{[":
             inner: Any = {} if items.endswith(b"{") else []
-            if type(top) is dict:
-                top[of_json(items[:-2])] = inner
-            else:
+            if type(top) is list:
                 top.append(inner)
+            else:
+                name = of_json(items[:-2])
+                if top is found and name in kinds and type(inner) is dict:
+                    inner = kinds[name]()
+                top[name] = inner
             opened.append(inner)
-        elif type(top) is dict:
-            top.update(of_json(b"{%b}" % items))
-        else:
+        elif type(top) is list:
             top.extend(of_json(b"[%b]" % items))
+        else:
+            _put(top, of_json(b"{%b}" % items))
     raise ValueError("the state has no end")
+
+
+def _put(into: dict[str, Any], items: dict[str, Any]) -> None:
+    """Put items into it as they are: the `update` of a Counter adds numbers."""
+    if type(into) is Counter:
+        dict.update(into, items)
+    else:
+        into.update(items)

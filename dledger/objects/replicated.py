@@ -11,12 +11,17 @@
 A command's arguments and result travel as JSON, and it runs on every node, in the order of the log:
 it may use its object and arguments, and `entry_of(self)` for time, but no clock, chance or file.
 The object's attributes are its state; they are JSON values, or the class has `snapshot(self) ->
-bytes` and `restore(self, state: bytes)`. Nodes compare states of a class that has `checksum(self)
--> int`, as `ReplicatedStateMachine.checksum` says.
+bytes` and `restore(self, state: bytes)`, as plain methods. Nodes compare states of a class that has
+`checksum(self) -> int`, as `ReplicatedStateMachine.checksum` says.
+
+A restored object has values as JSON has them: a list that two attributes had is two lists, and a
+member of an `IntEnum` a number. An attribute that the class makes as a `defaultdict`, `Counter` or
+`OrderedDict` is one again.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
 import weakref
@@ -28,7 +33,8 @@ from dledger.errors import LogUsageError
 from dledger.machine.freezing import Freezing
 from dledger.machine.node import Consistency
 from dledger.machine.state_machine import Entry
-from dledger.objects.attributes import Piece, attributes_of, lines_of, pieces_of
+from dledger.objects.attributes import Piece, attributes_of, kinds_of, lines_of, pieces_of
+from dledger.objects.class_state import check_state, plain_method
 from dledger.objects.frozen import give_up
 from dledger.objects.replicated_object import ReplicatedObject
 from dledger.objects.state_lines import InLines
@@ -108,7 +114,12 @@ class ObjectMachine(InLines[list[Any], Any]):
     """Commands are [method, arguments, named arguments]; the state is the object."""
 
     def __init__(self, target: Any) -> None:
+        """`target`: as its class makes it."""
         self.target = target
+        self._has_snapshot = plain_method(type(target), "snapshot") is not None
+        self._has_restore = plain_method(type(target), "restore") is not None
+        # By its class, and not by what an attribute is now: on every node the same.
+        self._kinds = {} if self._has_restore else kinds_of(vars(target))
         #: A state that may not be whole yet; its owner is the one that writes it.
         self._freezing: weakref.ref[Freezing[Piece]] | None = None
         #: Of the command that runs now.
@@ -129,7 +140,7 @@ class ObjectMachine(InLines[list[Any], Any]):
 
     def snapshot(self) -> bytes | Freezing[Piece]:
         """By the class itself, or its attributes, which are taken in pieces."""
-        if hasattr(self.target, "snapshot"):
+        if self._has_snapshot:
             state: bytes = self.target.snapshot()
             return state
         self._take_rest()
@@ -141,10 +152,10 @@ class ObjectMachine(InLines[list[Any], Any]):
 
     def restore_from(self, state: BinaryIO) -> Callable[[], None] | None:
         """By the class itself, or its attributes."""
-        if hasattr(self.target, "restore"):
+        if self._has_restore:
             finish: Callable[[], None] | None = self.target.restore(state.read())
             return finish
-        found, values = attributes_of(state), vars(self.target)
+        found, values = attributes_of(state, self._kinds), vars(self.target)
 
         def take() -> None:
             self._take_rest()
@@ -204,39 +215,27 @@ class On(Generic[S]):
 
 def machine_of(target: object) -> ObjectMachine:
     """The machine of an object of a `@replicated` class."""
-    return (ObjectMachine if _checksum_of(type(target)) is None else ComparedMachine)(target)
-
-
-def _checksum_of(plain: type) -> Callable[..., int] | None:
-    """The plain method `checksum`; a command or a query of that name is another thing."""
-    found: Callable[..., int] | None = getattr(plain, "checksum", None)
-    return found if callable(found) else None
+    has_checksum = plain_method(type(target), "checksum") is not None
+    return (ComparedMachine if has_checksum else ObjectMachine)(target)
 
 
 def replicated(plain: type[S]) -> type[S]:
     """Marks a class for `on_node`; see the module's text.
 
-    Raises LogUsageError for one without commands, one that cannot be made without arguments, and a
-    `checksum` that wants some.
+    Raises LogUsageError for one without commands, one that cannot be made without arguments, one
+    whose state is not in its attributes alone, and methods for its state that cannot be called.
     """
     if not any(isinstance(getattr(plain, name), command) for name in dir(plain)):
         raise LogUsageError(f"{plain.__name__} has no commands; write @command above its methods")
+    check_state(plain)
     try:
-        inspect.signature(plain).bind()
+        with contextlib.suppress(ValueError):  # that of a built-in base, which `on_node` calls
+            inspect.signature(plain).bind()
     except TypeError as error:
         raise LogUsageError(
             f"{plain.__name__} needs arguments ({error}); give them values, as every node and each "
             "restart begins with the same object"
         ) from error
-    checksum = _checksum_of(plain)
-    if checksum is not None:
-        try:
-            inspect.signature(checksum).bind(plain)
-        except TypeError as error:
-            raise LogUsageError(
-                f"{plain.__name__}.checksum is called with no arguments, and needs some ({error}); "
-                "name it otherwise where it is no checksum of the state"
-            ) from error
     setattr(plain, _MARK, True)
     return plain
 
