@@ -129,6 +129,14 @@ EMBEDDED = (
         "ObjectMachine",
         _CHECKSUMS + "test_a_class_of_ones_own_is_compared_if_it_has_a_checksum",
     ),
+    _summed(
+        "a-call-that-stops-every-node-is-proposed",
+        _OWN,
+        "            self._check(args, kwargs)\n",
+        "",
+        "tests/dledger/objects/test_replicated.py::"
+        "test_arguments_that_a_command_does_not_take_are_refused_here",
+    ),
     _streamed(
         "a-generator-is-collected-before-it-is-written",
         _MACHINE,

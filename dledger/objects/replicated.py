@@ -53,12 +53,14 @@ _MARK = "_is_replicated"
 class command(Generic[S, P, R]):
     """Marks a method that changes the object: awaited, it gives the method's result.
 
-    Callable on any node; raises as `ReplicatedNode.propose`. Inside it, call plain methods only,
-    and raise `CommandRefused` before the first change to refuse. Another error stops the nodes.
+    Callable on any node; raises as `ReplicatedNode.propose`, and LogUsageError for arguments that
+    the method does not take. Inside it, call plain methods only, and raise `CommandRefused` before
+    the first change to refuse. Another error stops the nodes.
     """
 
     def __init__(self, method: Callable[Concatenate[S, P], R]) -> None:
         self.method = method
+        self._signature = inspect.signature(method)
         self.__doc__ = method.__doc__
         self._name = method.__name__
 
@@ -80,9 +82,19 @@ class command(Generic[S, P, R]):
                     f"{self._name} was called inside a command; move the common part into a "
                     "plain method and call that"
                 )
+            self._check(args, kwargs)
             return running.node.propose([self._name, args, kwargs])
 
         return propose
+
+    def _check(self, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+        """Raises LogUsageError for a call that would fail on every node, and stop them all."""
+        try:
+            self._signature.bind(None, *args, **kwargs)
+        except TypeError as error:
+            raise LogUsageError(
+                f"{self._name}{self._signature} is not called like this: {error}; change the call"
+            ) from None
 
 
 class query(Generic[S, P, R]):

@@ -163,6 +163,22 @@ def test_a_class_that_cannot_be_replicated_says_why() -> None:
         on_node(Plain, RaftConfig("n0", {"n0": ("127.0.0.1", 1)}, "data"))
 
 
+async def test_arguments_that_a_command_does_not_take_are_refused_here(banks: Banks) -> None:
+    """Proposed, they would raise on every node and stop them all, for good."""
+    bank: Any = banks[0]
+    wrong: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+        ((), {}),
+        ((1,), {}),
+        ((1, "a"), {}),
+        ((1,), {"to": "a", "of": "b"}),
+        ((1,), {"to": "a", "amount": 2}),
+    ]
+    for args, kwargs in wrong:
+        with pytest.raises(LogUsageError, match=r"move.* is not called like this"):
+            bank.move(*args, **kwargs)
+    assert await bank.move(amount=1, to="a") == {"a": 1}
+
+
 async def test_a_command_inside_a_command_is_refused(tmp_path: Path) -> None:
     bank = on_node(Bank, RaftConfig("n0", {"n0": ("127.0.0.1", 1)}, tmp_path, cluster_id="c"))
     machine = bank.node.machine
