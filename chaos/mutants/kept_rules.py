@@ -124,4 +124,14 @@ KEPT = (
         ),
         tests=(_CLASSES + "test_commands_queries_and_attributes_are_no_methods_for_the_state",),
     ),
+    Mutant(
+        "what-a-command-changes-in-its-class-is-left-out-of-the-state",
+        ("R15",),
+        one_patch(
+            "dledger.objects.replicated",
+            "        check_containers(plain, getattr(plain, _MARK, {}))\n",
+            "",
+        ),
+        tests=(_CLASSES + "test_a_container_of_the_class_itself_is_for_constants",),
+    ),
 )

@@ -3,17 +3,23 @@
 attributes in `__dict__`     taken and restored by this package
 snapshot and restore         do it instead, where the class has both
 slots, items of a `dict`     only by these two: else a restart would lose them, so it is refused
+a list of the class itself   for constants: one that has changed is in no state, so none is taken
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable, Sized
 from types import BuiltinFunctionType
-from typing import Any
+from typing import Any, cast
 
 from dledger.errors import LogUsageError
+from dledger.objects.replicated_object import as_json
 
+_CONTAINERS = frozenset({dict, list, defaultdict, Counter, OrderedDict})
+#: Items of a container that is too large to be compared.
+_LARGE = 4096
 #: The plain methods for the state of a class, with what they are called with.
 _METHODS: dict[str, tuple[object, ...]] = {"snapshot": (), "restore": (b"",), "checksum": ()}
 
@@ -48,6 +54,35 @@ def check_state(plain: type) -> None:
             f"{name} is a {base.__name__}, and its items are no part of its attributes; keep a "
             f"{base.__name__} in an attribute, or write `snapshot` and `restore`"
         )
+
+
+def containers_of(plain: type) -> dict[str, bytes]:
+    """The lists and dictionaries of the class itself, as JSON; all of its objects share them.
+
+    Large ones are left out, since a state begins small, and those that JSON does not have.
+    """
+    values = {name: found for base in plain.__mro__[::-1] for name, found in vars(base).items()}
+    found = {name: _text(value) for name, value in values.items() if not name.startswith("__")}
+    return {name: text for name, text in found.items() if text}
+
+
+def check_containers(plain: type, before: dict[str, bytes]) -> None:
+    """Raises LogUsageError if a container of the class itself has changed since `containers_of`."""
+    for name, text in before.items():
+        if _text(getattr(plain, name, None)) != text:
+            raise LogUsageError(
+                f"{name} is of the class {plain.__name__}, so it is no part of an object's state, "
+                f"and it was changed; make it in `__init__`: self.{name} = …"
+            )
+
+
+def _text(value: object) -> bytes:
+    if type(value) not in _CONTAINERS or len(cast("Sized", value)) > _LARGE:
+        return b""
+    try:
+        return as_json(value)
+    except (TypeError, ValueError, RecursionError):
+        return b""
 
 
 def _check_call(

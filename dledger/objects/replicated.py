@@ -34,7 +34,12 @@ from dledger.machine.freezing import Freezing
 from dledger.machine.node import Consistency
 from dledger.machine.state_machine import Entry
 from dledger.objects.attributes import Piece, attributes_of, kinds_of, lines_of, pieces_of
-from dledger.objects.class_state import check_state, plain_method
+from dledger.objects.class_state import (
+    check_containers,
+    check_state,
+    containers_of,
+    plain_method,
+)
 from dledger.objects.frozen import give_up
 from dledger.objects.replicated_object import ReplicatedObject
 from dledger.objects.state_lines import InLines
@@ -46,7 +51,7 @@ T = TypeVar("T")
 
 #: The attribute of an object that leads to its node; no part of its state.
 _BOUND = "_replicated"
-#: The attribute of a class that `@replicated` was written above.
+#: The attribute of a class that `@replicated` was written above: its containers as they were then.
 _MARK = "_is_replicated"
 
 
@@ -156,7 +161,9 @@ class ObjectMachine(InLines[list[Any], Any]):
             state: bytes = self.target.snapshot()
             return state
         self._take_rest()
-        owner = type(self.target).__name__
+        plain = type(self.target)
+        check_containers(plain, getattr(plain, _MARK, {}))
+        owner = plain.__name__
         values = {name: value for name, value in vars(self.target).items() if name != _BOUND}
         freezing = Freezing(pieces_of(values, owner), lambda pieces: lines_of(pieces, owner))
         self._freezing = weakref.ref(freezing)
@@ -248,7 +255,7 @@ def replicated(plain: type[S]) -> type[S]:
             f"{plain.__name__} needs arguments ({error}); give them values, as every node and each "
             "restart begins with the same object"
         ) from error
-    setattr(plain, _MARK, True)
+    setattr(plain, _MARK, containers_of(plain))
     return plain
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import threading
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Mapping
 from types import new_class
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import pytest
 
@@ -107,6 +108,30 @@ def test_commands_queries_and_attributes_are_no_methods_for_the_state() -> None:
     assert take is not None
     take()
     assert vars(other.target) == {"items": ["a", "b"], "checksum": 5}
+
+
+def test_a_container_of_the_class_itself_is_for_constants() -> None:
+    """Else a restart would lose it, and the nodes of one process share it."""
+
+    @replicated
+    class Shop:
+        names: ClassVar[list[str]] = ["a"]
+        rows: dict[str, int] = {}  # noqa: RUF012  # the mistake
+        locks: ClassVar[list[Any]] = [threading.Lock()]
+        more: ClassVar[dict[str, Any]] = dict.fromkeys(map(str, range(5000)))
+
+        @command
+        def put(self, name: str) -> None:
+            self.rows[name] = 1
+
+    machine = ObjectMachine(Shop())
+    assert bytes_of(machine.snapshot())
+    machine.apply(Entry(1, 1, 1, ["put", ["x"], {}]))
+    with pytest.raises(LogUsageError, match=r"the class Shop.*self\.rows = "):
+        machine.snapshot()
+    machine.target.rows = {"x": 1}  # of the object, but that of the class was changed, too
+    with pytest.raises(LogUsageError, match="rows is of the class Shop"):
+        machine.snapshot()
 
 
 class Slotted:
