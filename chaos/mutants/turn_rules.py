@@ -13,6 +13,8 @@ _TURNS, _LOG = "dledger.runtime.turns", "dledger.runtime.replicated_log"
 _SHARED = "tests/dledger/runtime/test_turns.py::"
 _HOST = "tests/dledger/machine/test_host_turns.py::"
 _MACHINE = "tests/dledger/machine/test_turns.py::"
+_CANDIDACIES = "dledger.runtime.candidacies"
+_PLACES = "tests/dledger/runtime/test_candidacies.py::"
 _REPLAY = _HOST + "test_groups_that_replay_their_logs_share_the_turns"
 
 TURNS = (
@@ -153,5 +155,71 @@ TURNS = (
         ("L2",),
         one_patch("dledger.replica.apply_pace", "self._count_max = 2 * count", "pass"),
         tests=(_MACHINE + "test_a_slow_machine_applies_few_entries_a_turn",),
+    ),
+    Mutant(
+        "all-groups-of-a-host-stand-for-election-at-once",
+        ("L1",),
+        one_patch(
+            _CANDIDACIES,
+            "if not self._waiting and len(self._standing) < AT_ONCE:",
+            "if not self._waiting:",
+        ),
+        tests=(
+            _PLACES + "test_so_many_stand_at_once_and_the_others_in_order",
+            "tests/dledger/machine/test_quiet_hosts.py::"
+            "test_few_groups_of_a_host_that_dies_stand_for_election_at_once",
+        ),
+    ),
+    Mutant(
+        "a-group-without-a-majority-keeps-its-place-for-ever",
+        ("L1",),
+        one_patch(
+            _CANDIDACIES,
+            "if self._timer is None and self._waiting and self._standing:",
+            "if False:",
+        ),
+        tests=(
+            _PLACES + "test_a_group_without_a_majority_gives_its_place_away_when_its_time_is_over",
+        ),
+    ),
+    Mutant(
+        "a-group-that-leads-keeps-its-place",
+        ("L1",),
+        one_patch(_CANDIDACIES, "            self._places.leave(self)\n", "            pass\n"),
+        tests=(_PLACES + "test_a_group_gives_its_place_away_as_soon_as_it_leads_or_follows",),
+    ),
+    Mutant(
+        "a-held-election-never-begins",
+        ("L1",),
+        one_patch(
+            "dledger.core.hosts",
+            '    elif not event.held and state.election_deadline == float("inf"):\n',
+            "    elif False:\n",
+        ),
+        tests=(
+            "tests/dledger/core/test_quiet.py::test_an_election_that_is_held_begins_when_it_may",
+        ),
+    ),
+    Mutant(
+        "an-election-is-held-though-it-is-not-due",
+        ("L1",),
+        one_patch(
+            "dledger.core.hosts",
+            "event.held and state.now >= state.election_deadline",
+            "event.held",
+        ),
+        tests=(
+            "tests/dledger/core/test_quiet.py::"
+            "test_an_election_that_is_not_due_and_a_leader_are_not_held",
+        ),
+    ),
+    Mutant(
+        "groups-dial-a-host-that-is-away",
+        ("L1",),
+        one_patch("dledger.runtime.link", "            await self._host()\n", ""),
+        tests=(
+            "tests/dledger/machine/test_host_links.py::"
+            "test_a_group_makes_no_attempt_while_a_host_is_away",
+        ),
     ),
 )

@@ -188,6 +188,17 @@ class PeerConnected:
     peer: NodeId
 
 
+@value
+class ElectionHeld:
+    """An election that is due waits for those of other groups (`held`), or need not any more.
+
+    Told where many groups share a process, beside each of which an election would be too slow
+    (candidacies.py). What a node that waits hears of a leader, or votes for, ends its election.
+    """
+
+    held: bool
+
+
 Event = (
     TimerFired
     | MessageReceived
@@ -208,7 +219,8 @@ Event = (
     | PeerDisconnected
     | PeerConnected
     | HostsWatched
+    | ElectionHeld
 )
 
-#: The shell has looked at a disk, at other hosts, or at its connections.
-Found = DiskChecked | HostsWatched | PeerConnected
+#: The shell has looked at a disk, at other hosts, its connections, or the elections of a host.
+Found = DiskChecked | HostsWatched | PeerConnected | ElectionHeld

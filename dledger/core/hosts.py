@@ -7,7 +7,7 @@ begin within a spread of seconds, else every election waits for all others and n
 from __future__ import annotations
 
 from dledger.core import election, leading, quiet
-from dledger.core.events import HostsWatched, PeerConnected, PeerDisconnected
+from dledger.core.events import ElectionHeld, HostsWatched, PeerConnected, PeerDisconnected
 from dledger.core.quorum import has_majority
 from dledger.core.state import State
 from dledger.core.types import Role
@@ -26,6 +26,18 @@ def watched(state: State, event: HostsWatched) -> None:
             quiet.tell(state)
         state.quiet = False
         election.leader_disconnected(state, event.spread)
+
+
+def held(state: State, event: ElectionHeld) -> None:
+    """Put off an election that is due, without an end; or begin one that was put off.
+
+    Whatever sets the deadline anew meanwhile, such as a leader's message or a vote for another
+    candidate, ends the wait.
+    """
+    if event.held and state.now >= state.election_deadline and state.role is not Role.LEADER:
+        state.election_deadline = float("inf")
+    elif not event.held and state.election_deadline == float("inf"):
+        state.election_deadline = state.now
 
 
 def disconnected(state: State, event: PeerDisconnected) -> None:

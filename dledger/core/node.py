@@ -128,9 +128,8 @@ class RaftNode:
         return min(state.election_deadline, reads.deadline(state))
 
     def status(self) -> NodeStatus:
-        """A frozen picture."""
+        """A frozen picture, made from tuples in half the time: simulated runs take one an event."""
         state = self.state
-        # Made from tuples, in half the time: simulated runs take a picture after every event.
         peers = [
             _new(
                 PeerStatus,
@@ -372,6 +371,7 @@ _EVENTS: dict[type, Callable[[State, Any], None]] = {
     ev.PeerDisconnected: hosts.disconnected,
     ev.PeerConnected: hosts.connected,
     ev.HostsWatched: hosts.watched,
+    ev.ElectionHeld: hosts.held,
 }
 
 #: A failed node answers its own callers, and says nothing to anybody else (D5).

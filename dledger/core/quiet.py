@@ -39,6 +39,7 @@ _NO_NEWS = (
     ev.AppendSent,
     ev.HostsWatched,
     ev.PeerConnected,
+    ev.ElectionHeld,
 )
 
 

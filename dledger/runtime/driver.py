@@ -38,6 +38,7 @@ from dledger.replica.freshness import Ready
 from dledger.replica.ports import Proposal, SyncWork
 from dledger.replica.replica import Replica
 from dledger.replica.request_ids import draw_first_id
+from dledger.runtime.candidacies import Candidacy
 from dledger.runtime.clock import Clock, clock_for, seeded_jitter
 from dledger.runtime.clock_telling import ClockTelling
 from dledger.runtime.disk_check import DiskCheck, watch_of
@@ -119,6 +120,7 @@ class Driver:
         self._disk_check: DiskCheck | None = None
         self._syncing, self._end = 0, OneEnd()
         self._timer = DueTimer(self._fire, self.owned, parts.alarms)
+        self._candidacy = Candidacy(parts.candidacies, self.owned, self.replica, self.tell)
         self.share = share_of(host, self.owned, partial(self.tell, self.replica.go_on))
         made = self._clock, self.replica, self._after, self.owned, parts.alarms
         self._repair_timer = RepairTimer(*made)
@@ -155,7 +157,8 @@ class Driver:
         if not self._stopped:
             self._stopped = True
             self._timer.cancel()
-            for part in (self._telling, self._repair_timer, self._renewal, self._disk_check):
+            parts = self._telling, self._repair_timer, self._renewal, self._disk_check
+            for part in (*parts, self._candidacy):
                 if part is not None:
                     part.stop()
             self.replica.stop(self._clock.now())
@@ -347,7 +350,7 @@ class Driver:
 
     def _fire(self) -> None:
         self.settle_turn()
-        self.replica.timer(self._clock.now())
+        self._candidacy.timer(self._clock.now())
         self._after()
 
     def _after(self) -> None:
@@ -357,6 +360,7 @@ class Driver:
         if self.replica.failure is not None:
             self._report_failure()
             return
+        self._candidacy.look()
         if self.replica.pace.is_behind:
             self.share.wait()
         due = self.replica.deadline()

@@ -123,7 +123,7 @@ class HostLink(Link):
         self._waiting[waits] = None
         try:
             return await waits
-        finally:  # while a host is away, each of its groups gives up every few seconds
+        finally:  # a group may end while it waits
             self._waiting.pop(waits, None)
 
     def beat(self, *, hears: bool) -> None:
@@ -223,6 +223,12 @@ class HostLinks:
                     settings, self._me, jitter, owned, self.beats.lost
                 )
         port.carriers = self._side
+
+    async def ready(self, settings: LinkSettings) -> None:
+        """Wait until there is a carrier, or until the peer takes none."""
+        link = self.links.get((settings.peer, settings.link_kind))
+        if link is not None and settings.address == self._config.dial_address(settings.peer):
+            await link.carrier()
 
     async def connect(self, settings: LinkSettings, outbound: Outbound) -> bool:
         """Open a channel for `outbound`; False: it must be dialled by itself.

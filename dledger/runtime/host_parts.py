@@ -18,6 +18,7 @@ from dledger.config import RaftConfig
 from dledger.errors import NodeFailed
 from dledger.replica.disk_watch import LOOK_SECONDS
 from dledger.runtime.alarms import Alarms
+from dledger.runtime.candidacies import Candidacies
 from dledger.runtime.clock import Clock, seeded_jitter
 from dledger.runtime.disk_threads import DiskThreads, SharedDiskQueue
 from dledger.runtime.host_beats import Told
@@ -100,6 +101,8 @@ class HostParts:
         self._is_closed = False
         #: Deadlines of quiet groups.
         self.alarms = Alarms(LOOK_SECONDS)
+        #: Of the groups that look for a leader, when one of the other hosts has ended.
+        self.candidacies = Candidacies(self._owned, config.election_timeout_max_ms / 1000)
         #: In which the groups apply committed entries.
         self.turns = Turns(self._owned)
 

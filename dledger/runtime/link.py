@@ -99,6 +99,10 @@ class LinkStatus:
 class Carriers(Protocol):
     """Connections between hosts, which carry those of their groups (host_links.py)."""
 
+    async def ready(self, settings: LinkSettings) -> None:
+        """Wait until there is a carrier, or until it is known that there will be none."""
+        ...
+
     async def connect(self, settings: LinkSettings, outbound: Outbound) -> bool:
         """Open a channel for `outbound`; False: it must be dialled by itself."""
         ...
@@ -136,6 +140,7 @@ class Link:
         self._task: asyncio.Task[None] | None = None
         self._outbound: Outbound | None = None
         self._wake: asyncio.Event | None = None  # in a pause
+        self._waits_for_host = False  # for its carrier
         self._error, self._refusal = "not dialled yet", 0
         self._said = self._said_plain = ""
         self._sent_frames = self._sent_bytes = self._dropped_frames = 0
@@ -195,9 +200,10 @@ class Link:
     def status(self) -> LinkStatus:
         """Whether it is connected, its last error, and its counters."""
         outbound = self._outbound
+        waits = self._host_error() if self._waits_for_host else ""
         return LinkStatus(
             outbound is not None,
-            "" if outbound is not None else self._error,
+            "" if outbound is not None else waits or self._error,
             self._sent_frames,
             self._sent_bytes,
             self._dropped_frames,
@@ -209,6 +215,7 @@ class Link:
         settings, loop = self._settings, asyncio.get_running_loop()
         pause = settings.pause_min
         while self._task is not None:  # until stop()
+            await self._host()
             outbound = await self._attempt()
             if outbound is not None:
                 opened = loop.time()
@@ -220,12 +227,28 @@ class Link:
                     pause = settings.pause_min
                     self._said = ""
                 self._lost(settings.peer, settings.link_kind)
+                if self.is_carried and self._host_error():
+                    continue  # the host is gone: its next carrier is waited for
             self._wake = asyncio.Event()
             delay = self._pause(pause) * (0.5 + self._jitter() / 2)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), delay)
             self._wake = None
             pause = min(2 * pause, settings.pause_max)
+
+    async def _host(self) -> None:
+        """Wait for a carrier of the peer's host, without attempts: a thousand groups may wait."""
+        if self._carriers is not None:
+            self._waits_for_host = True
+            try:
+                await self._carriers.ready(self._settings)
+            finally:
+                self._waits_for_host = False
+
+    def _host_error(self) -> str:
+        """Why there is no carrier of the peer's host; "": there is one, or no host."""
+        settings, carriers = self._settings, self._carriers
+        return "" if carriers is None else carriers.error(settings.peer, settings.link_kind)
 
     def _pause(self, pause: float) -> float:
         """Seconds until the next attempt at most; `pause`: as doubled so far."""
@@ -283,7 +306,7 @@ class Link:
             return outbound
         except TimeoutError as error:
             outbound.abort()
-            why = "" if carriers is None else carriers.error(settings.peer, settings.link_kind)
+            why = self._host_error()
             return OSError(why) if why else error
         except (OSError, PeerRefused, MalformedFrame) as error:
             outbound.abort()

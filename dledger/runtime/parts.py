@@ -16,6 +16,7 @@ from dledger.membership.handshake import Member
 from dledger.membership.roster import Roster
 from dledger.replica.ports import StateMachine
 from dledger.runtime.alarms import Alarms
+from dledger.runtime.candidacies import Candidacies
 from dledger.runtime.group_clock import GroupClock
 from dledger.runtime.host_parts import HostParts
 from dledger.snapshots.prefix import Prefix, Restore
@@ -89,6 +90,11 @@ class Parts:
     def alarms(self) -> Alarms | None:
         """The host's alarms, which keep far deadlines of a quiet group; None without a host."""
         return None if self.host is None else self.host.alarms
+
+    @property
+    def candidacies(self) -> Candidacies | None:
+        """Places of the host's groups that stand for election; None without a host."""
+        return None if self.host is None else self.host.candidacies
 
     @property
     def clocks(self) -> GroupClock | None:

@@ -199,6 +199,78 @@ def test_many_groups_do_not_stand_in_the_same_moment() -> None:
     assert sum(wait < 0.2 for wait in deadlines) < 5
 
 
+def due(*, leader_is_heard: bool = False) -> tuple[Net, str, str]:
+    """The group, its leader, and a follower whose election is due."""
+    net, leader = silent()
+    one, other = net.followers()
+    if not leader_is_heard:
+        net.isolate(leader)
+        watch(net, one, other)
+        watch(net, other, one)
+    net.now = net.raft(one).state.election_deadline
+    return net, leader, one
+
+
+def test_an_election_that_is_held_begins_when_it_may() -> None:
+    net, _, one = due()
+    assert net.handle(one, ev.ElectionHeld(held=True)) == []
+    assert net.handle(one, ev.TimerFired()) == []
+    assert net.raft(one).deadline() == float("inf")
+    net.now += 100.0
+    assert net.handle(one, ev.TimerFired()) == []
+    assert net.raft(one).role is Role.FOLLOWER
+    assert net.handle(one, ev.ElectionHeld(held=False)) == []
+    assert net.raft(one).deadline() == net.now
+    net.handle(one, ev.TimerFired())
+    net.deliver()
+    assert net.raft(one).role is Role.LEADER
+
+
+def test_a_quiet_follower_whose_patience_ends_is_held_without_a_message() -> None:
+    net, _, one = due(leader_is_heard=True)
+    assert net.handle(one, ev.ElectionHeld(held=True)) == []
+    assert net.handle(one, ev.TimerFired()) == []
+    net.handle(one, ev.ElectionHeld(held=False))
+    net.handle(one, ev.TimerFired())
+    assert net.raft(one).role is Role.PRE_CANDIDATE
+
+
+def test_a_leader_that_is_heard_ends_the_wait_of_a_held_election() -> None:
+    net, leader, one = due()
+    net.handle(one, ev.ElectionHeld(held=True))
+    net.heal()
+    term = net.raft(leader).term
+    last = net.raft(leader).log.last.index
+    heard = Heartbeat(NodeId(leader), term, last, net.raft(leader).state.round + 1)
+    net.handle(one, ev.MessageReceived(heard))
+    deadline = net.raft(one).deadline()
+    assert net.now < deadline < net.now + 1.0
+    net.handle(one, ev.ElectionHeld(held=False))
+    assert net.raft(one).deadline() == deadline
+
+
+def test_a_vote_for_another_candidate_ends_the_wait_of_a_held_election() -> None:
+    net, _, one = due()
+    other = next(name for name in net.followers() if name != one)
+    net.handle(one, ev.ElectionHeld(held=True))
+    asked = VoteRequest(NodeId(other), Term(9), net.raft(one).log.last, False, False)
+    net.handle(one, ev.MessageReceived(asked))
+    assert net.raft(one).state.voted_for == other
+    assert net.now < net.raft(one).deadline() < net.now + 1.0
+
+
+def test_an_election_that_is_not_due_and_a_leader_are_not_held() -> None:
+    net, leader, one = due()
+    net.now -= 0.01
+    before = net.raft(one).deadline()
+    net.handle(one, ev.ElectionHeld(held=True))
+    net.handle(leader, ev.ElectionHeld(held=True))
+    assert net.raft(one).deadline() == before
+    assert net.raft(leader).deadline() < float("inf")
+    net.handle(leader, ev.ElectionHeld(held=False))
+    assert net.raft(leader).role is Role.LEADER
+
+
 def test_a_leader_without_a_majority_of_hosts_wakes_and_steps_down() -> None:
     net, leader = silent()
     net.isolate(leader)

@@ -19,6 +19,7 @@ from dledger.runtime.channels import Channel
 from dledger.runtime.host_parts import HostParts
 from dledger.runtime.link import Link, LinkSettings
 from dledger.runtime.outbound import Outbound
+from dledger.runtime.owned import Owned
 from dledger.runtime.peer_tls import PeerTls
 from tests.dledger.runtime.test_peer_tls import tls
 from tests.virtual_loop import LoopClock
@@ -142,8 +143,49 @@ async def test_who_gives_up_waiting_for_a_host_is_forgotten(hosts: Hosts) -> Non
     assert not link._waiting
 
 
+async def test_a_group_makes_no_attempt_while_a_host_is_away(hosts: Hosts) -> None:
+    """A thousand groups would take a processor's time from the elections that are due then."""
+    away = Away()
+    settings = LinkSettings.of(hosts.configs["n0"], NodeId("n1"), LinkKind.BULK, None)
+    me = Member("c", "g", NodeId("n0"), 1)
+    link = Link(settings, lambda: me, lambda *_: None, lambda: 0.5, lambda *_: None, away)
+    link.start(Owned(lambda error: pytest.fail(str(error))))
+    await asyncio.sleep(0)
+    assert link.status().error == "its host is away"
+    for _ in range(100):
+        link.dial_now()
+        await asyncio.sleep(0)
+    assert away.attempts == 0
+    away.comes.set()
+    await eventually(lambda: away.attempts == 1, "an attempt on the host's carrier", 10)
+    await link.stop()
+
+
+class Away:
+    """The connections of a host, one of which comes when it is told so."""
+
+    def __init__(self) -> None:
+        self.comes, self.attempts = asyncio.Event(), 0
+
+    async def ready(self, settings: LinkSettings) -> None:
+        await self.comes.wait()
+
+    async def connect(self, settings: LinkSettings, outbound: Outbound) -> bool:
+        self.attempts += 1
+        raise ConnectionResetError
+
+    def error(self, peer: NodeId, link_kind: LinkKind) -> str:
+        return "" if self.comes.is_set() else "its host is away"
+
+    def tells_clocks(self, peer: NodeId) -> bool:
+        return False
+
+
 class Broken:
     """The connections of a host that end at every attempt."""
+
+    async def ready(self, settings: LinkSettings) -> None:
+        pass
 
     async def connect(self, settings: LinkSettings, outbound: Outbound) -> bool:
         raise ConnectionResetError("the connection of the two hosts has ended")

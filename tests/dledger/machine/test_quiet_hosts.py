@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 import pytest_asyncio
 
 from dledger import ReplicatedLog, ReplicatedNode
-from dledger.core.types import Role
+from dledger.core.types import NodeId, Role, Term
+from dledger.runtime import candidacies
 from tests.dledger.runtime.group import PORT
 from tests.virtual_loop import LoopClock
 from tests.waiting import eventually
@@ -80,6 +83,38 @@ async def test_the_groups_of_a_host_that_leaves_are_led_again(hosts: Hosts) -> N
         )
         await (await leader_of(rest)).propose(1)
         await all_quiet(rest)
+
+
+async def test_few_groups_of_a_host_that_dies_stand_for_election_at_once(
+    hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a slow machine elects none: each candidate begins anew before its votes are there."""
+    monkeypatch.setattr(candidacies, "AT_ONCE", 2)
+    groups = [await hosts.open(f"g{number}", Adder) for number in range(16)]
+    for nodes in groups:
+        await leader_of(nodes)
+    standing: dict[str, set[str]] = {name: set() for name in hosts.hosts}
+    most: Counter[str] = Counter()
+    change = ReplicatedLog.role_changed
+
+    def changed(log: ReplicatedLog, role: Role, term: Term, leader: NodeId | None) -> None:
+        change(log, role, term, leader)
+        host, group = log.config.node_id, log.config.group
+        stands = role in (Role.PRE_CANDIDATE, Role.CANDIDATE)
+        (standing[host].add if stands else standing[host].discard)(group)
+        most[host] = max(most[host], len(standing[host]))
+
+    monkeypatch.setattr(ReplicatedLog, "role_changed", changed)
+    gone = (await leader_of(groups[0])).config.node_id
+    await hosts.stop(gone)
+    for nodes in groups:
+        rest = {name: node for name, node in nodes.items() if name != gone}
+        await eventually(
+            lambda rest=rest: {node.leader for node in rest.values()} <= set(rest),  # type: ignore[misc]
+            "a leader among the hosts that are left",
+            60,
+        )
+    assert 0 < max(most.values()) <= 2
 
 
 async def test_a_node_that_fails_ends_its_connections_while_its_host_goes_on(
