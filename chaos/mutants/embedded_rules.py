@@ -137,6 +137,14 @@ EMBEDDED = (
         "tests/dledger/objects/test_replicated.py::"
         "test_arguments_that_a_command_does_not_take_are_refused_here",
     ),
+    _summed(
+        "a-machine-whose-apply-is-async-is-started",
+        "dledger.machine.applier",
+        "        check_methods(machine)\n",
+        "",
+        "tests/dledger/objects/test_class_state.py::"
+        "test_a_machine_with_methods_that_do_nothing_when_called_is_refused",
+    ),
     _streamed(
         "a-generator-is-collected-before-it-is-written",
         _MACHINE,

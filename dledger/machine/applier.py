@@ -37,6 +37,7 @@ from dledger.machine.state_head import StateHead
 from dledger.machine.state_machine import (
     Entry,
     ReplicatedStateMachine,
+    check_methods,
     has_checksum,
     json_bytes,
     say,
@@ -87,6 +88,7 @@ class Applier(Generic[C, R]):
         """`applied(session, results)`: called for all commands, in order; `told`: for commands
         that were not applied, and for sessions; `voters`: returns the group's voters.
         """
+        check_methods(machine)
         self.machine = machine
         self.sessions = Sessions(results_bytes_max=machine.results_bytes_max)
         self._agreement, self._voters = agreement, voters

@@ -11,6 +11,7 @@ machine differs although it must not is found by this.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 import re
 from abc import ABC, abstractmethod
@@ -20,12 +21,13 @@ from typing import Any, BinaryIO, ClassVar, Generic, TypeVar, cast
 
 from commitlog.files.system import Buffer
 from dledger.core.value import value
-from dledger.errors import CommandRefused
+from dledger.errors import CommandRefused, LogUsageError
 from dledger.machine.sessions import RESULTS_BYTES_MAX
 from dledger.snapshots.state_file import FileParts
 
 C = TypeVar("C")
 R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
 
 #: Writes no spaces: they would be a tenth of a small command. Made once, because `json.dumps` with
 #: separators makes an encoder for each call, which takes half the time of a small result.
@@ -286,6 +288,29 @@ def has_checksum(machine: ReplicatedStateMachine[Any, Any]) -> bool:
 def has_snapshots(machine: ReplicatedStateMachine[Any, Any]) -> bool:
     """True if the machine's class overrides `snapshot`."""
     return type(machine).snapshot is not ReplicatedStateMachine.snapshot
+
+
+def called_at_once(method: F, *, may_yield: bool = False) -> F:
+    """The method, if a call of it does all of its work. Raises LogUsageError for `async def`.
+
+    And for a generator, unless it may be one. A call of either does nothing of what it says: an
+    `apply` would stop every node, a `restore` would leave the machine empty.
+    """
+    is_generator = inspect.isgeneratorfunction(method) and not may_yield
+    if is_generator or inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method):
+        raise LogUsageError(
+            f"{method.__qualname__} is {'a generator' if is_generator else '`async def`'}, and "
+            "nodes call it as a plain function; write `def`, and nothing in it that waits"
+        )
+    return method
+
+
+def check_methods(machine: ReplicatedStateMachine[Any, Any]) -> None:
+    """Raises LogUsageError for methods of its class that are no plain ones."""
+    for name in "apply", "restore", "restore_from", "keep", "kept", "checksum":
+        called_at_once(getattr(type(machine), name))
+    for name in "apply_batch", "snapshot":
+        called_at_once(getattr(type(machine), name), may_yield=True)
 
 
 def say(error: BaseException) -> str:

@@ -15,6 +15,7 @@ from types import BuiltinFunctionType
 from typing import Any, cast
 
 from dledger.errors import LogUsageError
+from dledger.machine.state_machine import called_at_once
 from dledger.objects.replicated_object import as_json
 
 _CONTAINERS = frozenset({dict, list, defaultdict, Counter, OrderedDict})
@@ -90,6 +91,7 @@ def _check_call(
 ) -> None:
     if method is None:
         return
+    called_at_once(method, may_yield=name == "snapshot")
     count = f"{len(arguments)} argument" if arguments else "no arguments"
     try:
         inspect.signature(method).bind(plain, *arguments)

@@ -32,7 +32,7 @@ from dledger.config import RaftConfig
 from dledger.errors import LogUsageError
 from dledger.machine.freezing import Freezing
 from dledger.machine.node import Consistency
-from dledger.machine.state_machine import Entry
+from dledger.machine.state_machine import Entry, called_at_once
 from dledger.objects.attributes import Piece, attributes_of, kinds_of, lines_of, pieces_of
 from dledger.objects.class_state import (
     check_containers,
@@ -64,7 +64,7 @@ class command(Generic[S, P, R]):
     """
 
     def __init__(self, method: Callable[Concatenate[S, P], R]) -> None:
-        self.method = method
+        self.method = called_at_once(method)
         self._signature = inspect.signature(method)
         self.__doc__ = method.__doc__
         self._name = method.__name__
@@ -109,7 +109,7 @@ class query(Generic[S, P, R]):
     """
 
     def __init__(self, method: Callable[Concatenate[S, P], R]) -> None:
-        self.method = method
+        self.method = called_at_once(method)
         self.__doc__ = method.__doc__
 
     @overload

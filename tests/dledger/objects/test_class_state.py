@@ -6,14 +6,14 @@ import io
 import json
 import threading
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import new_class
 from typing import Any, ClassVar, Generic, TypeVar
 
 import pytest
 
-from dledger import Entry, LogUsageError
-from dledger.machine.state_machine import bytes_of
+from dledger import Entry, LogUsageError, RaftConfig, ReplicatedNode, ReplicatedStateMachine
+from dledger.machine.state_machine import bytes_of, check_methods
 from dledger.objects import attributes
 from dledger.objects.attributes import attributes_of, kinds_of
 from dledger.objects.replicated import ObjectMachine, command, query, replicated
@@ -134,6 +134,43 @@ def test_a_container_of_the_class_itself_is_for_constants() -> None:
         machine.snapshot()
 
 
+class Late(ReplicatedStateMachine[int, int]):
+    def apply(self, entry: Entry[int]) -> int:
+        return 1
+
+
+async def later(self: object, *args: object) -> None: ...
+
+
+def yields(self: object, *args: object) -> Iterator[bytes]:
+    yield b""
+
+
+@pytest.mark.parametrize("name", ["apply", "restore", "restore_from", "keep", "kept", "checksum"])
+@pytest.mark.parametrize("method", [later, yields])
+def test_a_machine_with_methods_that_do_nothing_when_called_is_refused(
+    name: str, method: Any
+) -> None:
+    machine = type("Odd", (Late,), {name: method})()
+    with pytest.raises(LogUsageError, match="nodes call it as a plain function"):
+        check_methods(machine)
+    with pytest.raises(LogUsageError, match="nodes call it as a plain function"):
+        ReplicatedNode(RaftConfig("n0", {"n0": ("127.0.0.1", 1)}, "data"), machine)
+
+
+def test_a_machine_may_make_states_and_results_one_by_one() -> None:
+    check_methods(type("Odd", (Late,), {"snapshot": yields, "apply_batch": yields})())
+    with pytest.raises(LogUsageError, match="`async def`"):
+        check_methods(type("Odd", (Late,), {"snapshot": later})())
+
+
+@pytest.mark.parametrize("mark", [command, query])
+@pytest.mark.parametrize("method", [later, yields])
+def test_commands_and_queries_are_plain_methods(mark: Any, method: Any) -> None:
+    with pytest.raises(LogUsageError, match="nodes call it as a plain function"):
+        mark(method)
+
+
 class Slotted:
     __slots__ = ("count",)
 
@@ -165,6 +202,9 @@ class Both:
         ((Add,), {"restore": Both.restore}, "has restore and no snapshot"),
         ((Add, Both), {"restore": lambda self: None}, "restore is called with 1 argument"),
         ((Add, Both), {"snapshot": lambda self, at: b""}, "snapshot is called with no arguments"),
+        ((Add, Both), {"restore": later}, "later is `async def`, and nodes call it"),
+        ((Add, Both), {"snapshot": later}, "later is `async def`, and nodes call it"),
+        ((Add, Both), {"snapshot": yields}, None),
         ((Add,), {"checksum": lambda self, key: 5}, "checksum is called with no arguments"),
     ],
 )
