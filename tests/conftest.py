@@ -50,7 +50,13 @@ _IN_CI = os.environ.get("CI") == "true"
 _hosts = itertools.count()
 
 
+#: Objects made until the collector looks at the youngest, and its looks until those at older ones.
+#: With Python's own, 700, 10 and 10, workers spend a fiftieth of their time in it.
+COLLECT_AFTER = (10_000, 20, 50)
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    gc.set_threshold(*COLLECT_AFTER)
     launcher.READY_SECONDS_MAX = limit(60)
     processes.STOP_SECONDS_MAX = limit(30)
     processes.spawn = command_line.spawn_with({})

@@ -51,11 +51,7 @@ def tree_key(modules: Mapping[str, Path]) -> str:
     """Returns a digest of the modules' names and syntax trees, without docstrings."""
     digest = hashlib.sha256()
     for name, path in sorted(modules.items()):
-        tree = _tree(path)
-        for node in ast.walk(tree):
-            if isinstance(node, _WITH_DOCSTRING) and ast.get_docstring(node) is not None:
-                node.body = node.body[1:]
-        digest.update(f"{name} {ast.dump(tree)}\n".encode())
+        digest.update(f"{name} {_text_key(path.read_text(encoding='utf-8'))}\n".encode())
     return digest.hexdigest()
 
 
@@ -82,7 +78,7 @@ def imported_by(roots: Iterable[str]) -> dict[str, Path]:
 def _imports_of(path: Path, name: str) -> tuple[str, ...]:
     """The imports of the module `name` in its file, which is parsed once for all subsystems."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    return tuple(_imports(_tree(path), package))
+    return tuple(_imports(ast.parse(path.read_text(encoding="utf-8")), package))
 
 
 def _imports(tree: ast.Module, package: str) -> Iterator[str]:
@@ -136,5 +132,11 @@ def _modules_of(root: str) -> Iterator[str]:
             yield ".".join([root, *(part for part in parts if part != "__init__")])
 
 
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+@functools.cache
+def _text_key(text: str) -> str:
+    """A digest of one module's tree, made once: the subsystems share most of their modules."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, _WITH_DOCSTRING) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:]
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()

@@ -21,7 +21,7 @@ SEEN = {
     "ended_behind": ("lock", 6),
     "overtaken": ("lock", 39),
     "led_behind": ("lock", 61),
-    "led": ("lock", 86),
+    "led": ("kv", 103),
     "recalled": ("kv", 52),
 }
 SEEDS_MAX = 400
