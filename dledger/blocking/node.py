@@ -365,14 +365,18 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         *,
         consistency: Consistency = Consistency.LINEARIZABLE,
         staleness: float | None = None,
+        timeout: float | None = None,
     ) -> T:
         """The value of `fn()`, which looks at the state, changes it not and copies its findings.
 
         `staleness`: what was acknowledged in the last so many seconds may be missed, which costs
         one round to a majority in so many seconds, instead of one for each read. It waits for a
-        state that is restored. Raises NotLeader and others when no round succeeds, NodeFailed.
+        state that is restored, and for a leader with a majority: raises NotLeader and others when
+        there is none for `timeout` seconds (else `settings.propose_seconds`); NodeFailed.
         """
-        return self._thread.run(self._inner.read(fn, consistency=consistency, staleness=staleness))
+        return self._thread.run(
+            self._inner.read(fn, consistency=consistency, staleness=staleness, timeout=timeout)
+        )
 
     @property
     def is_leader(self) -> bool:

@@ -34,6 +34,7 @@ from dledger.errors import (
     SnapshotFailed,
 )
 from dledger.log.log_start import LogStart
+from dledger.machine import reading
 from dledger.machine.agreement import Agreement
 from dledger.machine.applier import Applier, Results, Told
 from dledger.machine.applying import Applying
@@ -226,15 +227,19 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         *,
         consistency: Consistency = Consistency.LINEARIZABLE,
         staleness: float | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109  # ends with why it could not be read
     ) -> T:
         """The value of `fn()`, which looks at the state, changes it not and copies its findings.
 
         `staleness`: what was acknowledged in the last so many seconds may be missed, which costs
         one round to a majority in so many seconds, instead of one for each read. It waits for a
-        state that is restored. Raises NotLeader and others when no round succeeds, NodeFailed.
+        state that is restored, and for a leader with a majority: raises NotLeader and others when
+        there is none for `timeout` seconds (else `settings.propose_seconds`); NodeFailed.
         """
         self._check_running()
-        await self.log.read_barrier(consistency.value if staleness is None else staleness)
+        seconds = self.settings.propose_seconds if timeout is None else timeout
+        staleness = consistency.value if staleness is None else staleness
+        await reading.read_barrier(self.log, staleness, seconds)
         if self._saving is not None:
             await self._saving.restoring.readable()
         self._check_running()

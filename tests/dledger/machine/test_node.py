@@ -375,8 +375,36 @@ async def test_reads(make_group: MakeGroup) -> None:
     assert await node.read(lambda: adder(node).total, consistency=Consistency.LOCAL) == seen
 
     async def reads_on() -> bool:
-        await within(node.read(lambda: 1), "an answer")
+        await within(node.read(lambda: 1, timeout=0.0), "an answer")
         return False
 
     with pytest.raises(NotLeader):
         await eventually(reads_on, "no leader")
+    waiting = asyncio.ensure_future(node.read(lambda: adder(node).total, timeout=limit(60)))
+    await eventually(lambda: node.leader is None, "a node that knows no leader")
+    assert not waiting.done()
+    await group.start(leader.config.node_id)
+    assert await within(waiting, "a read behind the election") == 5
+
+
+async def test_a_read_waits_out_an_election(make_group: MakeGroup) -> None:
+    group: Adders = make_group()
+    await group.start("n0")
+    node = group.nodes["n0"]
+    with pytest.raises(NotLeader) as none:
+        await within(node.read(lambda: 1, timeout=limit(0.3)), "an error")
+    assert none.value.retriable
+    waiting = asyncio.ensure_future(node.read(lambda: adder(node).total, timeout=limit(60)))
+    await group.start("n1")
+    assert await within(waiting, "a read behind the election") == 0
+
+
+async def test_a_read_that_waits_for_a_leader_ends_with_its_node(make_group: MakeGroup) -> None:
+    group: Adders = make_group()
+    await group.start("n0")
+    node = group.nodes["n0"]
+    waiting = asyncio.ensure_future(node.read(lambda: 1))
+    await eventually(lambda: node.leader is None, "a node that knows no leader")
+    await node.close()
+    with pytest.raises(NodeFailed):
+        await within(waiting, "the end of a read")
