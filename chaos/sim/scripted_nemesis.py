@@ -12,11 +12,12 @@ from random import Random
 from typing import Any
 
 from chaos.faults import Target
-from chaos.schedule import Planned, minority
+from chaos.schedule import Planned
 from chaos.sim.kinds.table import CATALOGUE
 from chaos.sim.nemesis import Nemesis
 from chaos.sim.node import SimNode
 from chaos.sim.service import NodeService
+from chaos.sim.targets import chosen
 
 #: The operator looks after the machines as often; seconds.
 ROUND_SECONDS = 1.0
@@ -69,7 +70,8 @@ class ScriptedNemesis(Nemesis):
             return
         random = Random(planned.chance)
         stage = replace(self._stage, random=random, seconds=planned.seconds)
-        victims = victims or self._choose(planned.target, random)
+        if not victims:
+            victims = chosen(planned.target, self._members(), self._stage.leaders(), random)
         self._carry_out(planned.number, planned.kind, CATALOGUE[planned.kind], stage, victims)
 
     def _go_round(self, _: None) -> None:
@@ -77,45 +79,8 @@ class ScriptedNemesis(Nemesis):
             self._look_after_machines()
             self._scheduler.after(ROUND_SECONDS, self._go_round)
 
-    def _choose(self, target: Target, random: Random) -> list[SimNode]:
-        """Chooses the nodes that `target` means now; random ones if there is no leader."""
-        members = self._members()
-        if target is Target.ALL:
-            return members
-        if target is Target.RANDOM:
-            return [random.choice(members)]
-        if target is Target.MINORITY:
-            drawn = random.sample(members, min(minority(len(members)), len(members)))
-            return [node for node in members if node in drawn]
-        leaders = [node for node in self._stage.leaders() if node in members]
-        if target in (Target.LEADER, Target.NEW_LEADER):
-            return [random.choice(leaders or members)]
-        followers = [node for node in members if node not in leaders] or members
-        if target is Target.FOLLOWER:
-            return [random.choice(followers)]
-        if target is Target.LAST_VOTER:
-            voters = [node for node in followers if any(_voted(node, for_) for for_ in leaders)]
-            return [random.choice(voters or followers)]
-        if target is Target.CATCHING_UP:  # one that is down is not
-            followers = [node for node in followers if node.up] or followers
-        best = max if target is Target.MOST_CURRENT else min
-        return [best(followers, key=_end_of_log)]
-
     def _members(self) -> list[SimNode]:
         """Without spare machines."""
         if self._churn is None:
             return list(self._nodes)
         return self._churn.members() or list(self._nodes)
-
-
-def _end_of_log(node: SimNode) -> int:
-    """-1 while no process runs."""
-    return -1 if node.replica is None else int(node.replica.log.last.index)
-
-
-def _voted(node: SimNode, leader: SimNode) -> bool:
-    """Whether its vote made this leader."""
-    if node.replica is None or leader.replica is None:
-        return False
-    mine, its = node.replica.node.status(), leader.replica.node.status()
-    return (mine.term, mine.voted_for) == (its.term, leader.id)

@@ -22,8 +22,9 @@ from chaos.sim.network import CALM
 from chaos.sim.random_nemesis import KINDS as DRAWN_KINDS
 from chaos.sim.runner import Plan
 from chaos.sim.schedules import planned, schedules_of
-from chaos.sim.scripted_nemesis import HAND_OVER_SECONDS_MAX, ScriptedNemesis
+from chaos.sim.scripted_nemesis import HAND_OVER_SECONDS_MAX
 from chaos.sim.service import NodeService
+from chaos.sim.targets import chosen
 from chaos.sim.world import RunResult, World, run_seed
 
 NIGHTLY = Path(__file__).parents[3] / "conf" / "chaos-nightly.toml"
@@ -72,30 +73,30 @@ def test_most_and_least_current_followers_are_others() -> None:
     world = World(3, 3, 8.0, course=Course(schedule=()))
     world.run()
     world.nodes[0].crash(power=False)  # a machine that is down has the least
-    assert isinstance(world.nemesis, ScriptedNemesis)
+    leaders = [node for node in world.nodes if node.leads]
     random = world.random
-    least = world.nemesis._choose(Target.LEAST_CURRENT, random)
-    most = world.nemesis._choose(Target.MOST_CURRENT, random)
+    least = chosen(Target.LEAST_CURRENT, world.nodes, leaders, random)
+    most = chosen(Target.MOST_CURRENT, world.nodes, leaders, random)
     assert least == [world.nodes[0]]
     assert most != least
-    assert world.nemesis._choose(Target.ALL, random) == world.nodes
+    assert chosen(Target.ALL, world.nodes, leaders, random) == world.nodes
 
 
 def test_who_is_caught_up_is_up_and_a_voter_voted() -> None:
     world = World(3, 5, 8.0, course=Course(schedule=()))
     world.run()
-    assert isinstance(world.nemesis, ScriptedNemesis)
-    (leader,) = [node for node in world.nodes if node.leads]
+    leaders = [node for node in world.nodes if node.leads]
+    (leader,) = leaders
     down, *others = [node for node in world.nodes if node is not leader]
     down.crash(power=False)
     for seed in range(10):
         random = Random(seed)
-        (caught_up,) = world.nemesis._choose(Target.CATCHING_UP, random)
+        (caught_up,) = chosen(Target.CATCHING_UP, world.nodes, leaders, random)
         assert caught_up in others
-        (voter,) = world.nemesis._choose(Target.LAST_VOTER, random)
+        (voter,) = chosen(Target.LAST_VOTER, world.nodes, leaders, random)
         assert voter.replica is not None
         assert voter.replica.node.status().voted_for == leader.id
-        minority = world.nemesis._choose(Target.MINORITY, random)
+        minority = chosen(Target.MINORITY, world.nodes, leaders, random)
         assert len(minority) == 2
 
 
