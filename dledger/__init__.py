@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from dledger.machine.node import Consistency, ReplicatedNode
     from dledger.machine.settings import MachineSettings
     from dledger.machine.state_machine import Entry, ReplicatedStateMachine
+    from dledger.machine.status import MachineStatus
     from dledger.producers.durability import Durability
     from dledger.replica.ports import Proposal, StateMachine
     from dledger.runtime.log_entry import LogEntry, LogStatus
@@ -67,6 +68,7 @@ __all__ = [
     "LogUsageError",
     "MachineBehind",
     "MachineSettings",
+    "MachineStatus",
     "NoMachine",
     "NodeFailed",
     "NotDone",
@@ -100,6 +102,7 @@ _MODULES = {
     "LogEntry": "runtime.log_entry",
     "LogStatus": "runtime.log_entry",
     "MachineSettings": "machine.settings",
+    "MachineStatus": "machine.status",
     "Proposal": "replica.ports",
     "RaftConfig": "config",
     "ReplicatedLog": "runtime.replicated_log",

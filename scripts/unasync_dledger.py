@@ -211,6 +211,7 @@ from dledger.machine.applying import SlowApply
 from dledger.machine.node import Consistency
 from dledger.machine.settings import MachineSettings
 from dledger.machine.state_machine import ReplicatedStateMachine
+from dledger.machine.status import MachineStatus
 from dledger.producers.durability import Durability
 from dledger.replica.ports import StateMachine
 from dledger.runtime import replicated_log as _replicated_log
@@ -298,7 +299,7 @@ MODULES: dict[str, tuple[str, tuple[Class, ...]]] = {
             Class(
                 "ReplicatedNode",
                 "dledger/machine/node.py",
-                names("propose propose_again read failure is_leader leader applied"),
+                names("propose propose_again read failure is_leader leader applied status"),
                 names("on_error apply role_changed") | LIFE,
                 NODE_EXTRA,
             ),

@@ -22,6 +22,7 @@ from dledger.machine.applying import SlowApply
 from dledger.machine.node import Consistency
 from dledger.machine.settings import MachineSettings
 from dledger.machine.state_machine import ReplicatedStateMachine
+from dledger.machine.status import MachineStatus
 from dledger.producers.durability import Durability
 from dledger.replica.ports import StateMachine
 from dledger.runtime import replicated_log as _replicated_log
@@ -392,3 +393,7 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
     def applied(self) -> int:
         """Highest index that the state holds, -1 for none."""
         return self._thread.call(lambda: self._inner.applied)
+
+    def status(self) -> MachineStatus:
+        """The work that waits for the machine, and its states; also once this node has stopped."""
+        return self._thread.call(lambda: self._inner.status())

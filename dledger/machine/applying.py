@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from commitlog.errors import StoreDamaged
 from dledger.core.types import Index
-from dledger.errors import MachineBehind
+from dledger.errors import MachineBehind, NodeFailed
 from dledger.machine.applier import Applier
 from dledger.machine.changes import Changes
 from dledger.machine.entries import COMMANDS_MAX, LEVEL, Piece
@@ -135,6 +135,13 @@ class Applying:
             f"and {settings.apply_waiting_max} of {settings.apply_waiting_bytes_max} may wait; "
             "pause and try again, or keep apply short"
         )
+
+    def status(self) -> tuple[int, MachineBehind | None]:
+        """`waiting` and `refusal`; 0 and None while the node does not run."""
+        try:
+            return self.waiting, self.refusal()
+        except NodeFailed:
+            return 0, None
 
     def _waiting_bytes(self) -> int:
         store, commit = self._log.store, self._log.driver.replica.node.commit

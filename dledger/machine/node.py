@@ -47,6 +47,7 @@ from dledger.machine.saving import Saving
 from dledger.machine.sending import Sending, ends
 from dledger.machine.settings import MachineSettings
 from dledger.machine.state_machine import ReplicatedStateMachine, has_snapshots
+from dledger.machine.status import MachineStatus
 from dledger.replica.request_ids import draw_first_id, numbers_from
 from dledger.runtime.clock import Clock
 from dledger.runtime.complaints import Complaints
@@ -269,6 +270,13 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
     def applied(self) -> int:
         """Highest index that the state holds, -1 for none."""
         return self._applier.applied
+
+    def status(self) -> MachineStatus:
+        """The work that waits for the machine, and its states; also once this node has stopped."""
+        ours = self._proposer
+        waits = *self._applying.status(), ours.waiting_count, ours.waiting_bytes
+        states = None if self._saving is None else self._saving.status()
+        return MachineStatus(*waits, self._applier.number, states)
 
     # -- StateMachine of the log -------------------------------------------------------------------
 

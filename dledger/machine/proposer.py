@@ -139,6 +139,11 @@ class Proposer:
         return len(self._outstanding)
 
     @property
+    def waiting_bytes(self) -> int:
+        """Bytes of those commands, which `bytes_max` bounds."""
+        return self._size
+
+    @property
     def queued_count(self) -> int:
         """Commands that are to be sent."""
         return len(self._queued)

@@ -36,6 +36,7 @@ from dledger.machine.keeping import Keeping, Kept, behind, kept_place
 from dledger.machine.restoring import Restored, Restoring
 from dledger.machine.settings import MachineSettings
 from dledger.machine.state_machine import State, captured, in_parts, say
+from dledger.machine.status import StatesStatus
 from dledger.runtime.complaints import Complaints
 from dledger.runtime.owned import Owned
 from dledger.runtime.parts import Parts
@@ -142,6 +143,12 @@ class Saving:
         self._closed = False
         #: Where the newest state stands, -1 for none.
         self.saved_position = -1
+
+    def status(self) -> StatesStatus:
+        """The newest state, and whether another one is due or under way."""
+        writing, is_due = self._writing, self._due is not None
+        is_written = writing is not None and not writing.done()
+        return StatesStatus(self._saved_index, self.saved_position, is_due, is_written)
 
     def look(self, group: Sized, progress: bytes | None) -> None:
         """At a start, in its thread: find the newest state and give it to the machine.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from dledger import MachineSettings, RaftConfig, ReplicatedNode, ReplicatedStateMachine
+from dledger.machine.status import StatesStatus
 from tests.dledger.runtime.group import Group
 from tests.virtual_loop import LoopClock
 from tests.waiting import eventually
@@ -14,6 +15,13 @@ from tests.waiting import eventually
 C = TypeVar("C")
 R = TypeVar("R")
 QUICK = MachineSettings(propose_seconds=60, resend_seconds=0.5)
+
+
+def states(node: ReplicatedNode[Any, Any]) -> StatesStatus:
+    """Of a node whose machine has snapshots."""
+    found = node.status().states
+    assert found is not None
+    return found
 
 
 class MachineGroup(Generic[C, R]):

@@ -22,7 +22,7 @@ from dledger.snapshots.snapshot_files import SnapshotFolder
 from tests.virtual_loop import LoopClock
 from tests.waiting import eventually, limit, within
 
-from .group import QUICK
+from .group import QUICK, states
 from .hosts import Hosts
 from .test_host import Adder
 from .test_saving import FILE, Lines, write
@@ -248,8 +248,7 @@ async def test_a_folder_stays_locked_while_a_state_is_written_into_it(
         await ReplicatedLog(replace(config), clock=LoopClock()).start()
     held.go_on.set()
     await within(ended, "the end of the host")
-    assert node._saving is not None
-    assert node._saving.saved_position > 0
+    assert states(node).position > 0
     async with ReplicatedLog(replace(config), clock=LoopClock()) as again:
         assert again.store.first_index == 0
 

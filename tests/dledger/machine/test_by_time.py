@@ -18,7 +18,7 @@ from dledger.snapshots.snapshot_files import SnapshotFolder
 from tests.dledger.log.crash_files import CrashDisk, PowerCut
 from tests.waiting import eventually, within
 
-from .group import MachineGroup
+from .group import MachineGroup, states
 from .test_saving import Lines, lines
 
 SECONDS = 0.2
@@ -39,18 +39,13 @@ def recent(group: Group) -> Path:
     return Path(group.configs["n0"].data_dir) / "snapshots" / "recent"
 
 
-def saved_index(node: ReplicatedNode[str, int]) -> int:
-    assert node._saving is not None
-    return node._saving._saved_index
-
-
 async def saved(group: Group, count: int) -> ReplicatedNode[str, int]:
     """A node that has applied so many commands, all of which its state holds."""
     await group.start()
     node = group.nodes["n0"]
     for _ in range(count):
         await within(node.propose("line"), "a result")
-    await eventually(lambda: saved_index(node) == node.applied, "a state")
+    await eventually(lambda: states(node).last == node.applied, "a state")
     return node
 
 
@@ -69,10 +64,9 @@ async def test_each_state_takes_the_place_of_the_one_before_and_rests_with_the_l
     group: Group,
 ) -> None:
     node = await saved(group, 1)
-    assert node._saving is not None
-    assert node._saving._due is None, "a quiet group has no timer"
+    assert not states(node).is_due, "a quiet group has no timer"
     assert await within(node.propose("more"), "a result") == 2
-    await eventually(lambda: saved_index(node) == node.applied, "a later state")
+    await eventually(lambda: states(node).last == node.applied, "a later state")
     assert [path.name for path in recent(group).parent.iterdir()] == ["recent"]
     assert node.snapshot_error is None
 
@@ -81,9 +75,8 @@ async def test_without_the_setting_there_is_no_state_in_the_first_file(group: Gr
     group.settings = MachineSettings(propose_seconds=60)
     await group.start()
     await within(group.nodes["n0"].propose("line"), "a result")
-    saving = group.nodes["n0"]._saving
-    assert saving is not None
-    assert (saving._due, recent(group).exists()) == (None, False)
+    is_due = states(group.nodes["n0"]).is_due
+    assert (is_due, recent(group).exists()) == (False, False)
 
 
 @pytest.mark.parametrize("harm", ["a bit", "half of it", "another entry", "a later entry", "gone"])
@@ -132,9 +125,10 @@ async def test_a_machine_that_failed_half_way_has_its_state_not_saved(group: Gro
     assert isinstance(node.failure, StateMachineFailed)
     saving = node._saving
     assert saving is not None
-    assert saving._due is not None, "the first command wants a state"
+    assert states(node).is_due, "the first command wants a state"
     saving._capture_recent()
-    assert saving._writing is None
+    assert not states(node).is_written
+    assert (states(node).last, recent(group).exists()) == (-1, False)
 
 
 async def test_a_snapshot_that_raises_is_tried_again(group: Group) -> None:

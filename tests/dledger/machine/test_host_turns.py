@@ -136,9 +136,9 @@ async def test_a_busy_group_that_leads_leaves_time_to_others(hosts: Hosts) -> No
     for node in (busy, other):
         await within(node.propose(0), "a session")
     waiting = [busy.propose(number) for number in range(1, 8000)]
-    await eventually(lambda: busy._applying.waiting > 4000, "a backlog", 60)
+    await eventually(lambda: busy.status().apply_waiting > 4000, "a backlog", 60)
     beside = 0
-    while busy._applying.waiting > 20:
+    while busy.status().apply_waiting > 20:
         assert await within(other.propose(beside + 1), "a result") == beside + 2
         beside += 1
     ends = {id(machine): at for at, machine in enumerate(Slow.order)}

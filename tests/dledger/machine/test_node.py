@@ -27,6 +27,7 @@ from dledger import (
     StateMachineDiverged,
     StateMachineFailed,
 )
+from dledger.machine.leading import Leading
 from dledger.machine.state_machine import NESTED_MAX
 from tests.waiting import eventually, limit, within
 
@@ -131,7 +132,7 @@ async def test_what_is_repeated_is_applied_once(
     group: Adders = make_group()
     await group.start()
     node, leader = await group.follower(), await group.leader()
-    monkeypatch.setattr(type(leader._leading), "_new", lambda _, session, items: items)
+    monkeypatch.setattr(Leading, "_new", lambda _, session, items: items)
     transport = node.log.driver.transport
     send = transport.forward
     monkeypatch.setattr(transport, "forward", lambda *a: send(*a) and send(*a) and send(*a))
@@ -358,7 +359,7 @@ async def test_a_given_up_command_costs_nothing(make_group: MakeGroup) -> None:
     given_up = node.propose(1)
     given_up.cancel()
     assert await within(node.propose(2), "a result") in (2, 3)
-    await eventually(lambda: not node._proposer.waiting_count, "an empty table")
+    await eventually(lambda: not node.status().proposed, "an empty table")
 
 
 async def test_reads(make_group: MakeGroup) -> None:

@@ -25,7 +25,7 @@ from dledger.errors import NotDone
 from tests.virtual_loop import LoopClock
 from tests.waiting import eventually, limit, within
 
-from .group import MachineGroup
+from .group import MachineGroup, states
 from .hosts import Hosts
 from .test_host import Adder
 from .test_saving import FILE, Lines, anchor, fill_until, lines, write
@@ -240,9 +240,7 @@ async def test_other_groups_go_on_while_a_start_gives_a_machine_its_state(
         quick = MachineSettings(state_seconds=0.05)
         node = await host.open("b", Held(), create=True, members=["n0"], settings=quick)
         assert await within(node.propose("line"), "a result") == 1
-        saving = node._saving
-        assert saving is not None
-        await eventually(lambda: saving._saved_index == node.applied, "a state")
+        await eventually(lambda: states(node).last == node.applied, "a state")
         await node.close()
         monkeypatch.setattr(Held, "holds", True)
         started = asyncio.ensure_future(host.open("b", Held(), members=["n0"]))

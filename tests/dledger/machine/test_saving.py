@@ -26,7 +26,7 @@ from dledger.snapshots.snapshot_files import SnapshotFolder
 from dledger.snapshots.state_file import PIECE
 from tests.waiting import eventually, limit, within
 
-from .group import MachineGroup
+from .group import MachineGroup, states
 
 FILE = 1 << 16
 PAYLOAD = "x" * 2000
@@ -125,9 +125,7 @@ async def test_a_restart_begins_with_the_newest_state(group: Group) -> None:
     await group.start()
     node = await group.follower()
     name = node.config.node_id
-    saving = node._saving
-    assert saving is not None
-    total = await fill_until(node, lambda: saving.saved_position > 2 * FILE, "a later state")
+    total = await fill_until(node, lambda: states(node).position > 2 * FILE, "a later state")
     await group.stop(name)
     await group.start(name)
     again = group.nodes[name]
@@ -177,9 +175,7 @@ async def test_commands_go_on_while_a_state_is_written(group: Group) -> None:
         assert total == await node.read(lambda: lines(node).count)
     finally:
         held.set()
-    saving = node._saving
-    assert saving is not None
-    await eventually(lambda: saving.saved_position > 0, "a state")
+    await eventually(lambda: states(node).position > 0, "a state")
 
 
 async def test_a_state_that_cannot_be_written_costs_nothing(
@@ -222,9 +218,7 @@ async def test_a_damaged_state_is_passed_over(group: Group) -> None:
     await group.start()
     node = await group.follower()
     name = node.config.node_id
-    saving = node._saving
-    assert saving is not None
-    total = await fill_until(node, lambda: saving.saved_position > 2 * FILE, "a state")
+    total = await fill_until(node, lambda: states(node).position > 2 * FILE, "a state")
     await group.stop(name)
     for path in (Path(node.config.data_dir) / "snapshots").iterdir():
         data = bytearray(path.read_bytes())
@@ -242,9 +236,7 @@ async def test_a_state_that_the_machine_refuses_stops_the_start(group: Group) ->
     await group.start()
     node = await group.follower()
     name = node.config.node_id
-    saving = node._saving
-    assert saving is not None
-    await fill_until(node, lambda: saving.saved_position > 0, "a state")
+    await fill_until(node, lambda: states(node).position > 0, "a state")
     await group.stop(name)
     group.make = Refuses
     with pytest.raises(StateMachineFailed, match="KeyError: 'version'"):
@@ -294,10 +286,10 @@ async def test_a_state_that_is_written_after_its_node_failed_is_no_mistake(
     for node in nodes:
         node.log.driver._older("a disk that ended")
     go_on.set()
-    savings = [node._saving for node in nodes if node._saving is not None]
-    writing = [one._writing for one in savings if one._writing is not None]
-    await within(asyncio.gather(*writing), "states that are written")
-    assert any(one.saved_position > 0 for one in savings)
+    await eventually(
+        lambda: not any(states(node).is_written for node in nodes), "states that are written"
+    )
+    assert any(states(node).position > 0 for node in nodes)
 
 
 async def test_a_slow_pace_passes_files_over_and_a_close_waits_for_none(
@@ -311,10 +303,8 @@ async def test_a_slow_pace_passes_files_over_and_a_close_waits_for_none(
     await group.start()
     node = await group.follower()
     await fill_until(node, lambda: "the one before is still written" in caplog.text, "a note")
-    saving = node._saving
-    assert saving is not None
-    assert (saving.saved_position, node.log.store.first_position) == (-1, 0), "nothing is deleted"
+    assert (states(node).position, node.log.store.first_position) == (-1, 0), "nothing is deleted"
+    assert states(node).is_written
     await within(group.close(), "the end of the nodes")
-    assert saving._writing is not None
-    assert saving._writing.done()
-    assert saving.saved_position > 0, "the state is whole"
+    assert not states(node).is_written
+    assert states(node).position > 0, "the state is whole"

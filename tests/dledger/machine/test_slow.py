@@ -53,13 +53,13 @@ async def test_a_slow_apply_is_told_with_its_entries(
 ) -> None:
     node = await group.leader()
     ahead = 0.0
-    time = node._owned.time
+    time = node.log.owned.time
 
     def move(seconds: float) -> None:
         nonlocal ahead
         ahead += seconds
 
-    monkeypatch.setattr(node._owned, "time", lambda: time() + ahead)
+    monkeypatch.setattr(node.log.owned, "time", lambda: time() + ahead)
     monkeypatch.setattr(Slow, "clock_moved", staticmethod(move))
     followed: list[SlowApply | None] = []
     node.slow_applies.subscribe(followed.append)
@@ -91,7 +91,7 @@ async def test_commands_that_outrun_the_machine_are_refused_and_none_is_lost(
     assert (full.value.retriable, full.value.outcome) == (True, Outcome.NOT_DONE)
     results = [await within(one, "a result") for one in taken]
     assert results == sorted(set(results))
-    await eventually(lambda: node._proposer.waiting_count == 0, "room")
+    await eventually(lambda: node.status().proposed == 0, "room")
     assert await within(node.propose(0), "a result") > results[-1]
 
 
@@ -119,7 +119,7 @@ async def behind(
     await within(node.propose(0), "a session")
     held.hold()
     taken = [node.propose(0) for _ in range(1000)]
-    await eventually(lambda: node._applying.refusal() is not None, "a backlog")
+    await eventually(lambda: node.status().refusal is not None, "a backlog")
     return taken
 
 
@@ -132,7 +132,7 @@ async def test_a_leader_whose_machine_is_behind_takes_no_more(
     taken = await behind(group, held, replace(group.settings, **limits))  # type: ignore[arg-type]
     node = group.nodes["n0"]
     numbers = {one.name: one.value for one in metrics_of(node.log)}
-    assert numbers["dledger_embedded_apply_waiting"] == node._applying.waiting > 50
+    assert numbers["dledger_embedded_apply_waiting"] == node.status().apply_waiting > 50
     end = node.log.store.last.index
     with pytest.raises(MachineBehind, match=r"committed entries of .* to apply") as refused:
         await node.propose(0, timeout=limit(0.001))
@@ -141,7 +141,7 @@ async def test_a_leader_whose_machine_is_behind_takes_no_more(
     waited = node.propose(0)  # its time is longer than the backlog
     held.release()
     assert await within(waited, "a result") > await within(taken[-1], "a result")
-    await eventually(lambda: node._applying.waiting == 0, "no backlog")
+    await eventually(lambda: node.status().apply_waiting == 0, "no backlog")
 
 
 async def test_the_bytes_of_commands_that_wait_are_bounded(group: MachineGroup[int, int]) -> None:
@@ -158,6 +158,6 @@ async def test_the_bytes_of_commands_that_wait_are_bounded(group: MachineGroup[i
     with pytest.raises(QueueFull):
         node.propose(0)
     given_up.cancel()
-    await eventually(lambda: node._proposer.waiting_count == 0, "room")
-    assert node._proposer._size == 0
+    await eventually(lambda: node.status().proposed == 0, "room")
+    assert node.status().proposed_bytes == 0
     assert await within(node.propose(10**6), "one command in any case") > 0

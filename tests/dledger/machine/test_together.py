@@ -381,7 +381,7 @@ async def test_commands_share_entries_once_all_members_say_that_they_read_them(
     assert 10 <= taken(leader) - before < 100
     for node in group.nodes.values():
         await eventually(lambda node=node: node.applied == leader.applied, "all applied")
-        assert node._applier.number == leader._applier.number
+        assert node.status().number == leader.status().number
     # Once the log has one, all must read them: also one that is away now.
     await group.stop("n2")
     before = taken(leader)
@@ -407,14 +407,14 @@ async def test_a_slow_machines_commands_share_no_entries(
     await group.start()
     try:
         node = await group.leader()
-        ahead, time = 0.0, node._applying.time
+        ahead, time = 0.0, node.log.owned.time
 
         def move(seconds: float) -> None:
             nonlocal ahead
             ahead += seconds
 
         monkeypatch.setattr(Slow, "clock_moved", staticmethod(move))
-        monkeypatch.setattr(node._applying, "time", lambda: time() + ahead)
+        monkeypatch.setattr(node.log.owned, "time", lambda: time() + ahead)
         for _ in range(8):
             await burst(node, 64)
         before = taken(node)

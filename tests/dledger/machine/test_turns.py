@@ -110,11 +110,14 @@ async def test_entries_of_several_commands_do_not_make_a_turn_long(
     group: MachineGroup[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A piece that had grown to 512 entries of one command each would be 32,768 of these."""
+    shared = 1
+    monkeypatch.setattr(applying.Applying, "shared_max", lambda self: shared)
+    await group.stop("n0")
+    await group.start("n0")
     node = await group.leader()
-    monkeypatch.setattr(node._applying, "_fit_commands", lambda count, seconds: None)
     for _ in range(3):  # alone in their entries
         await within(asyncio.gather(*(node.propose("x") for _ in range(800))), "results")
-    node._applying.commands_max = entries.COMMANDS_MAX
+    shared = entries.COMMANDS_MAX
     for _ in range(8):
         await within(asyncio.gather(*(node.propose("x") for _ in range(1600))), "results")
     applied = node.applied

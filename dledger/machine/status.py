@@ -1,0 +1,44 @@
+"""The work that waits for one node's machine, and its states on disk: `ReplicatedNode.status`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dledger.errors import MachineBehind
+
+
+class StatesStatus(NamedTuple):
+    """The states of one machine on this node's disk.
+
+    Attributes:
+        last: the last entry that is in the newest state, -1 for none.
+        position: where in the log the newest state stands behind which the log may be cut, in
+            bytes; -1 for none.
+        is_due: a state by time (`MachineSettings.state_seconds`) is to be captured.
+        is_written: a state is taken or written now.
+    """
+
+    last: int
+    position: int
+    is_due: bool
+    is_written: bool
+
+
+class MachineStatus(NamedTuple):
+    """The work that waits for a node's machine, and its states.
+
+    Attributes:
+        apply_waiting: committed entries that are to be applied here; 0 once the node has stopped.
+        refusal: why this node, as leader, takes no command because of them; None: it does.
+        proposed: commands that were proposed here and have no result yet.
+        proposed_bytes: their bytes, which `MachineSettings.proposed_bytes_max` bounds.
+        number: of the last command that was applied, counted from the log's first entry.
+        states: None: the machine has no snapshots, or the node was not started.
+    """
+
+    apply_waiting: int
+    refusal: MachineBehind | None
+    proposed: int
+    proposed_bytes: int
+    number: int
+    states: StatesStatus | None
