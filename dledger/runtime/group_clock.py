@@ -102,6 +102,11 @@ class GroupClock:
         own = self._clock.time_ms()
         return round(own - self._between(own, 0))
 
+    @property
+    def measured(self) -> dict[NodeId, float]:
+        """Peer → its wall clock minus our monotonic one, ms, of each peer that was measured."""
+        return dict(self._offsets)
+
     def _between(self, own: int, allowance: int) -> float:
         """The time nearest to `own` within the group's bounds, ms since 1970."""
         now = self._look(own)

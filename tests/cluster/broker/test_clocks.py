@@ -33,7 +33,7 @@ async def test_what_a_leader_stamps_is_bounded(make_brokers: MakeBrokers, by_ms:
     async with make_brokers(3) as brokers:
         leader = await brokers.leader()
         client = await brokers.client(leader)
-        await until(lambda: len(leader._clock._offsets) == 2)
+        await until(lambda: len(leader._clock.measured) == 2)
         leader._clock._clock = Wrong(by_ms)
         assert (await client.send(body=b"now")).code == 0
         message = decode_message((await client.pull(suspend_ms=3000)).body)
@@ -52,7 +52,7 @@ async def test_the_next_leader_stamps_what_time_it_is(make_brokers: MakeBrokers)
     """Without the bound its stamps would stand still for an hour."""
     async with make_brokers(3) as brokers:
         leader = await brokers.leader()
-        await until(lambda: len(leader._clock._offsets) == 2)
+        await until(lambda: len(leader._clock.measured) == 2)
         leader._clock._clock = Wrong(HOUR_MS)
         client = await brokers.client(leader)
         assert (await client.send(body=b"fast")).code == 0

@@ -13,6 +13,7 @@ import pytest_asyncio
 from dledger import ReplicatedLog, ReplicatedNode
 from dledger.core.types import NodeId, Role, Term
 from dledger.runtime import candidacies
+from dledger.runtime.host_parts import HostParts
 from tests.dledger.runtime.group import PORT
 from tests.virtual_loop import LoopClock
 from tests.waiting import eventually
@@ -190,6 +191,13 @@ async def test_a_learner_without_a_host_is_heard_by_a_quiet_group_at_once(
     await again.close()
 
 
+def host_of(node: ReplicatedNode[int, int]) -> HostParts:
+    """Parts that the node's host shares with it."""
+    found = node.log.driver.parts.host
+    assert found is not None
+    return found
+
+
 def timers(node: ReplicatedNode[int, int]) -> list[str]:
     """Names of the timers that this node has of its own."""
     driver = node.log.driver
@@ -211,9 +219,8 @@ async def test_a_quiet_node_has_no_timer_of_its_own_until_it_wakes(hosts: Hosts)
     await all_quiet(nodes)
     for node in nodes.values():
         await eventually(lambda node=node: not timers(node), "a quiet node without timers", 60)  # type: ignore[misc]
-    for host in hosts.hosts.values():
-        assert host._parts is not None
-        assert len(host._parts.alarms) == 2  # the rules' next deadline, the next scrub
+    for node in nodes.values():
+        assert len(host_of(node).alarms) == 2  # the rules' next deadline, the next scrub
     await leader.propose(3)
     for node in nodes.values():
         assert {"disk", "renewal"} <= set(timers(node))
@@ -226,11 +233,9 @@ async def test_an_alarm_of_its_host_wakes_a_quiet_leader_to_ask(hosts: Hosts) ->
     await all_quiet(nodes)
     await eventually(lambda: not timers(leader), "a quiet leader without timers", 60)
     rounds = sent(nodes)
-    host = hosts.hosts[leader.config.node_id]
-    assert host._parts is not None
     state = leader.log.driver.replica.node.state
     state.heartbeat_deadline = leader.log.driver.now()
-    host._parts.alarms.ring(leader.log.driver._timer.at)
+    host_of(leader).alarms.ring(leader.log.driver._timer.at)
     # Another alarm of the node may ring first, and have it set a timer of its own for this.
     await eventually(lambda: sent(nodes) > rounds, "a round of the quiet leader", 5)
     await all_quiet(nodes)
@@ -238,12 +243,10 @@ async def test_an_alarm_of_its_host_wakes_a_quiet_leader_to_ask(hosts: Hosts) ->
 
 async def test_a_host_rings_the_alarms_of_its_groups(hosts: Hosts) -> None:
     """A quiet leader has no timer, and asks when its host rings."""
-    host = hosts.hosts["n0"]
-    assert host._parts is not None
+    node = await hosts.hosts["n0"].open("a", Adder(), create=True, members=["n0"])
     rung: list[str] = []
-    owned = host._parts._owned
-    now = host._parts._now()
-    host._parts.alarms.take(now + 1.0, now, owned, lambda: rung.append("now"))
+    now = node.log.driver.now()
+    host_of(node).alarms.take(now + 1.0, now, node.log.owned, lambda: rung.append("now"))
     await eventually(lambda: rung, "an alarm of the host", 5)
 
 
@@ -254,21 +257,21 @@ async def test_hosts_tell_each_other_their_clocks_for_all_groups(hosts: Hosts) -
         await all_quiet(nodes)
         for node in nodes.values():
             await eventually(lambda node=node: not timers(node), "a quiet node", 60)  # type: ignore[misc]
-    clocks = [node.log.driver._clock for nodes in groups for node in nodes.values()]
+    clocks = [node.log.driver.clock for nodes in groups for node in nodes.values()]
     hosts_clocks = [clock.hosts for clock in clocks]
     assert all(found is not None for found in hosts_clocks)
     seen = [found._settled for found in hosts_clocks if found is not None]
-    own = [dict(clock._offsets) for clock in clocks]
+    own = [clock.measured for clock in clocks]
     await eventually(
         lambda: all(
-            found._settled > before and len(found._offsets) == 2
+            found._settled > before and len(found.measured) == 2
             for found, before in zip(hosts_clocks, seen, strict=True)
             if found is not None
         ),
         "clocks that hosts measure while all groups are quiet",
         60,
     )
-    assert [dict(clock._offsets) for clock in clocks] == own
+    assert [clock.measured for clock in clocks] == own
     for clock in clocks:
         clock.time_ms()
         assert clock._seen > 0

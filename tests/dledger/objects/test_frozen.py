@@ -105,7 +105,7 @@ def copied(machine: Any) -> dict[str, Any]:
         "head": (machine.revision, machine.compacted),
         "items": dict(machine.items),
         "leases": dict(machine._leases.values),
-        "history": list(machine._history),
+        "history": list(machine.changes(machine.compacted)),
     }
 
 

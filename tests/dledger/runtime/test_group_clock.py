@@ -223,7 +223,7 @@ async def test_connected_nodes_measure_each_other(make: Make) -> None:
     for end, peer in ((one, N1), (two, N0)):
         clocks = end.clocks
         assert clocks is not None
-        await until(lambda: peer in clocks._offsets)  # noqa: B023
+        await until(lambda: peer in clocks.measured)  # noqa: B023
         assert abs(clocks.ahead_ms) < ALLOWANCE_MS
 
 
