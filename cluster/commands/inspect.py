@@ -142,6 +142,8 @@ def state_findings(files: FileSystem, folder: Path) -> Iterator[Finding]:
             states.prove(start)
     except StoreDamaged as error:
         yield Finding(error.path or str(folder), error.position, error.reason)
+    except PermissionError:
+        raise  # of this user: no damage
     except OSError as error:
         path = error.filename or folder / FOLDER
         yield Finding(str(path), -1, f"a state cannot be read: {error.strerror or error}")

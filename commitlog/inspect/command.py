@@ -36,6 +36,7 @@ READS_OF_OPEN = 4
 LOCK_NAME = "lock"
 #: In a node's folder: what its log begins behind. Either of the two may be lost.
 LOG_STARTS = "logstart", "logstart.bak"
+_NOT_ALLOWED = "read it as the user that the node runs as, or let this user read it"
 _AS_FOUND = "instead of what the files themselves say"
 _SUMMARY_FIELDS = (
     "kind",
@@ -173,7 +174,8 @@ def main(
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return WHOLE
         kind = "no-store" if isinstance(error, StoreUsageError) else "unreadable"
-        print(f"dledger[{kind}]: {with_advice(str(error), 'check the path')}", file=sys.stderr)
+        advice = _NOT_ALLOWED if isinstance(error, PermissionError) else "check the path"
+        print(f"dledger[{kind}]: {with_advice(str(error), advice)}", file=sys.stderr)
         return USAGE
 
 
@@ -217,21 +219,27 @@ def _inspect(
             "records that it is writing may look damaged; stop it to be sure",
             file=sys.stderr,
         )
-    once = not is_open or options.output == "jsonl" or options.rebuild is not None
-    left = 1 if once else READS_OF_OPEN
+    writes = options.output == "jsonl" or options.rebuild is not None
+    judging = argparse.Namespace(**vars(options) | {"output": "json", "rebuild": None})
+    left = READS_OF_OPEN if is_open else 1
     before: Sequence[Finding] | None = None
+    written: Summary | None = None
     while True:  # at most `left` times
         left -= 1
         try:
-            summary, findings = _judged(options, files, node_check, named)
+            summary, findings = _judged(
+                options if written is None else judging, files, node_check, named
+            )
         except FileNotFoundError:
-            if not left:
-                raise
+            if not left or (writes and written is None):
+                raise  # what was printed until then is not printed twice
             continue
+        if writes and written is None:
+            written = summary
         if before is not None:
             findings = still_there(findings, before)
         if not left or not any(one.damage for one in findings):
-            return _tell(options.output, named, summary, findings)
+            return _tell(options.output, named, written or summary, findings)
         before = findings
 
 

@@ -92,8 +92,9 @@ def has_lost_its_identity(files: FileSystem, folder: Path) -> bool:
 def flaws(files: FileSystem, folder: Path, last_index: int | None = None) -> Iterator[Flaw]:
     """All faults of a node's small files; none for a folder of RocketMQ's, nor for later releases'.
 
-    `last_index`: of the last entry that is in the log, None if it was not read. Whatever cannot be
-    read is a fault: no error is raised.
+    `last_index`: of the last entry that is in the log, None if it was not read. A file that cannot
+    be read is a fault. Raises PermissionError alone, where this user may not read one: that is no
+    damage, for which a backup would be restored.
     """
     path = folder / identity.FILE_NAME
     if not files.exists(path) and not has_lost_its_identity(files, folder):
@@ -103,6 +104,8 @@ def flaws(files: FileSystem, folder: Path, last_index: int | None = None) -> Ite
         owner = identity.read(files, folder)
     except LaterVersion:
         pass
+    except PermissionError:
+        raise
     except (NodeFailed, OSError) as error:
         yield _refused(path, _unreadable(error))
     looks: list[tuple[str, Callable[[], Iterator[Flaw]]]] = [
@@ -122,6 +125,8 @@ def flaws(files: FileSystem, folder: Path, last_index: int | None = None) -> Ite
                 yield flaw
         except LaterVersion:
             continue
+        except PermissionError:
+            raise
         except (NodeFailed, OSError, ValueError, struct.error) as error:
             if name not in told:
                 told.add(name)

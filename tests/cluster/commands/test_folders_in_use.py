@@ -24,6 +24,7 @@ from commitlog.store.reader import Finding, Item, StoreReader
 
 from .test_damaged_folders import ALONE, OF_THREE, bytes_in, made, told
 
+SLOTS = "--index-slots", 100, "--index-entries", 400
 PROGRAM = """
 import asyncio, sys
 from dledger import Host, RaftConfig
@@ -127,12 +128,47 @@ def test_an_entry_that_is_being_written_is_no_damage(
     monkeypatch.setattr(command, "StoreReader", Torn)
     assert (told("verify", folder)[0], told("inspect", folder)[0]) == (1, 1)
     lock = OS_FILES.lock(folder / "lock")
-    for tool in "verify", "inspect":
+    rebuilt = ("inspect", folder, "--rebuild", tmp_path / "rebuilt", *SLOTS)
+    for words in (
+        ("verify", folder),
+        ("inspect", folder),
+        ("inspect", folder, "-o", "jsonl"),
+        rebuilt,
+    ):
         reads.clear()
-        code, out, said = told(tool, folder)
+        code, out, said = told(*words)
         assert (code, len(reads)) == ((0, 2) if moves else (1, READS_OF_OPEN))
         assert ("and an entry at" in out + said) is not moves
     lock.release()
+
+
+@pytest.mark.parametrize("name", ["identity", "flushmark", "configurations"])
+@pytest.mark.parametrize("tool", ["verify", "inspect", "status"])
+def test_a_small_file_that_this_user_may_not_read_is_not_damaged(
+    name: str, tool: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = made(tmp_path / "n0", OF_THREE)
+    read, opened = OsFileSystem.read, OsFileSystem.open
+
+    def refuse(path: Path) -> None:
+        if path.name == name:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    def read_unless(files: OsFileSystem, path: Path) -> bytes:
+        refuse(path)
+        return read(files, path)
+
+    def open_unless(files: OsFileSystem, path: Path, *, writable: bool = True) -> OsFile:
+        refuse(path)
+        return opened(files, path, writable=writable)
+
+    monkeypatch.setattr(OsFileSystem, "read", read_unless)
+    monkeypatch.setattr(OsFileSystem, "open", open_unless)
+    code, out, said = told(tool, folder)
+    assert code != 0
+    assert "Permission denied" in said
+    for word in "damaged", "DAMAGED", "put it back", "backup":
+        assert word not in out + said
 
 
 def test_a_log_that_this_user_may_not_read_is_not_damaged(
