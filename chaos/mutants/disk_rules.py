@@ -53,6 +53,37 @@ DISKS = (
         ),
     ),
     Mutant(
+        "a-hole-below-a-found-mark-refuses-the-start",
+        ("R1", "R2"),
+        (Patch("dledger.log.recovery", "        if hole is not None:", "        if False:"),),
+        tests=(
+            "tests/dledger/log/test_lost_files.py"
+            "::test_a_hole_below_the_mark_that_is_found_refuses_no_start",
+        ),
+    ),
+    Mutant(
+        "a-hole-is-cut-below-a-mark-that-was-moved",
+        ("D8", "R2"),
+        (
+            Patch(
+                "dledger.log.recovery",
+                "hole = None if mark_file.is_made else",
+                "hole = None if not options.forgets else",
+            ),
+            Patch(
+                "dledger.log.lost_files",
+                "        if found.mark is not None:\n",
+                "        if found.mark is not None:\n"
+                "            if lower is not None:\n"
+                "                found.write_both(lower)\n",
+            ),
+        ),
+        tests=(
+            "tests/dledger/log/test_lost_files.py"
+            "::test_a_hole_below_a_mark_of_its_own_refuses_the_start_of_a_node_that_forgot",
+        ),
+    ),
+    Mutant(
         "truncation-gives-files-back",
         ("L5",),
         (

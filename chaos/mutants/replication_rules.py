@@ -15,6 +15,36 @@ def _core(module: str, old: str, new: str) -> tuple[Patch, ...]:
 
 REPLICATION = (
     Mutant(
+        "a-follower-that-lost-entries-is-not-told",
+        ("S7",),
+        _core("leading", "        progress.rejected_settled(reply.prev_index)\n", ""),
+        tests=(
+            _TESTS + "test_margin.py"
+            "::test_one_that_lost_what_it_acknowledged_is_told_and_is_not_believed_less",
+        ),
+    ),
+    Mutant(
+        "late-rejections-count-as-lost-entries",
+        ("S7",),
+        _core(
+            "progress",
+            "if is_open and self.probe_at is not None and self.probe_at != self.rejected_at:",
+            "if is_open:",
+        ),
+        tests=(
+            _TESTS + "test_margin.py"
+            "::test_a_late_rejection_however_often_it_comes_is_none_of_a_lost_entry",
+        ),
+    ),
+    Mutant(
+        "rejections-count-behind-a-success",
+        ("S7",),
+        _core("progress", "if self.rejections and matched >= self.flushed:", "if False:"),
+        tests=(
+            _TESTS + "test_margin.py::test_rejections_before_and_after_a_success_are_not_added_up",
+        ),
+    ),
+    Mutant(
         "append-of-old-term-accepted",
         ("S1",),
         _core(

@@ -16,6 +16,7 @@ from typing import Any
 from cluster.security.certificate_ends import URGENT_SECONDS, WARNED_SECONDS
 from commitlog.address import host_of
 from dledger.config import is_loopback
+from dledger.core.margin import LACKS_SETTLED
 
 CRITICAL, WARNING = "critical", "warning"
 CLOCK_SECONDS_MAX = 5.0
@@ -68,12 +69,26 @@ def alerts(replicas: Sequence[Row], members: Mapping[str, Row]) -> Iterator[dict
                 f"{group} has no leader as soon as one more node fails",
                 "bring the missing nodes back (dledger member list says which)",
             )
+        yield from _of_lost_entries(members.get(group, {}))
         yield from _of_the_way_between(group, members.get(group, {}))
         heard = heard_by_leader(members.get(group, {}))
         usual = usual_clock(replicas)
         for row in _of(group, replicas):
             yield from _of_replica(row, leader, is_heard=str(row["node"]) in heard)
             yield from _of_clock(row, usual)
+
+
+def _of_lost_entries(members: Row) -> Iterator[dict[str, str]]:
+    """Each node that acknowledged entries and lacks them now, because its disk lost them."""
+    for node, why in sorted((members.get("uncounted") or {}).items()):
+        if why == LACKS_SETTLED:
+            yield alert(
+                CRITICAL,
+                "lost-entries",
+                node,
+                f"{node} {why}",
+                f"look whether its disk is failing (dmesg), then dledger node replace {node}",
+            )
 
 
 def _of_the_way_between(group: str, members: Row) -> Iterator[dict[str, str]]:

@@ -198,8 +198,9 @@ def append_replied(state: State, reply: AppendReply) -> None:
 
 def _rejected(state: State, reply: AppendReply, progress: Progress) -> None:
     """The follower lacks the entry before the range: go back by whole terms, and ask there."""
-    if reply.prev_index <= progress.flushed:
-        return  # an answer to something long settled
+    if reply.prev_index <= progress.flushed:  # late as a rule, and never a reason to count less
+        progress.rejected_settled(reply.prev_index)
+        return
     if progress.mode is _SNAPSHOT:
         return  # an answer to what was asked before
     if progress.mode is _PROBE and reply.prev_index != progress.next - 1:

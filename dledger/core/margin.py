@@ -1,7 +1,7 @@
 """How many more members may fail now, and which are not counted on (for status output only).
 
-counted on    this leader, and each voter that is alive to it, is not far behind, and whose disk
-              takes the log
+counted on    this leader, and each voter that is alive to it, is not far behind, has what it
+              acknowledged, and whose disk takes the log
 now           of those counted on, how many more there are than a majority needs; below 0:
               nothing is decided at the moment
 of which      the newest configuration, and while that is not committed the one before it, too:
@@ -22,6 +22,7 @@ from dledger.core.state import State
 from dledger.core.types import DiskHealth, NodeId
 
 _TAKES_NO_LOG = (DiskHealth.FULL, DiskHealth.STALLED)
+LACKS_SETTLED = "lacks entries that it had on its disk: check that disk and replace the node"
 
 
 class Margin(NamedTuple):
@@ -70,6 +71,8 @@ def _trouble(state: State, progress: Progress) -> str:
     if not is_alive(state, progress):
         silent = state.now - progress.heard_at >= state.config.election_timeout_min
         return "does not answer" if silent else "answers and gets no further"
+    if progress.lacks_settled:
+        return LACKS_SETTLED
     if progress.disk_health in _TAKES_NO_LOG:
         return _disk(progress.disk_health)
     behind = state.log.last.index - progress.flushed

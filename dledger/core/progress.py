@@ -35,6 +35,9 @@ from dledger.core.types import NO_INDEX, DiskHealth, Index
 GAIN = 1.5
 #: Bytes a second that it is sent at least: a few messages a second do not make it wait for days.
 PACE_MIN = 32 << 20
+#: So many questions in a row, one a heartbeat, has a follower rejected that lost entries. One late
+#: rejection is none: it answers an earlier question, or comes again.
+REJECTIONS = 5
 
 
 class Mode(enum.Enum):
@@ -82,6 +85,9 @@ class Progress:
     sync_seconds: float = 0.0
     #: Until then, on the leader's clock, it votes for nobody else (lease.py).
     promised_until: float = float("-inf")
+    #: Questions for an entry that it had on disk, rejected in a row; when the last was asked.
+    rejections: int = 0
+    rejected_at: float | None = None
 
     def measure_pace(self, last: Index, now: float, config: CoreConfig) -> None:
         """Rounds (dissertation 4.2.1): it keeps pace when one took less than an election."""
@@ -152,6 +158,8 @@ class Progress:
         """Take a success in; True when something is new."""
         assert flushed <= matched
         news = False
+        if self.rejections and matched >= self.flushed:
+            self.rejections = 0
         if matched > self.matched:
             self.matched, news = matched, True
         if flushed > self.flushed:
@@ -164,6 +172,21 @@ class Progress:
         while in_flight and in_flight[0][0] <= self.matched:
             self.in_flight_bytes -= in_flight.pop(0)[1]
         return news
+
+    def rejected_settled(self, index: Index) -> None:
+        """Note that it says to lack an entry at or below `flushed`, which no pointer follows.
+
+        A late rejection says the same of a healthy follower, so only the answer to the question
+        that is open now counts, once for each question, until a success tells the contrary.
+        """
+        is_open = self.mode is Mode.PROBE and index == self.next - 1
+        if is_open and self.probe_at is not None and self.probe_at != self.rejected_at:
+            self.rejections, self.rejected_at = self.rejections + 1, self.probe_at
+
+    @property
+    def lacks_settled(self) -> bool:
+        """Has its disk lost entries that it acknowledged? Told to people; no rule asks for it."""
+        return self.rejections >= REJECTIONS
 
     def is_window_open(self, now: float, config: CoreConfig) -> bool:
         """May another range be sent, behind those that are not answered yet?"""

@@ -14,6 +14,7 @@ when idle: that is the window in which acknowledged bytes that rot are taken for
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 from commitlog.files.system import FileSystem
@@ -67,9 +68,15 @@ class MarkFile:
     `older`: what the other slot says: the mark, should the newest slot rot.
     """
 
-    def __init__(self, slots: DoubleSlot) -> None:
-        self._slots = slots
-        self.mark = None if slots.payload is None else decode(slots.payload)
+    def __init__(
+        self,
+        slots: DoubleSlot | None,
+        found: Mark | None = None,
+        remake: Callable[[bytes], DoubleSlot] | None = None,
+    ) -> None:
+        self._slots, self._remake = slots, remake
+        payload = None if slots is None else slots.payload
+        self.mark = found if payload is None else decode(payload)
         self.older = NO_MARK  # until `settle`: not looked at
 
     @classmethod
@@ -84,26 +91,44 @@ class MarkFile:
         return cls(DoubleSlot.create(files, path, encode(mark), staging=staging))
 
     @classmethod
-    def remake(cls, files: FileSystem, folder: Path, mark: Mark, *, staging: Path) -> MarkFile:
-        """Write `mark` into both slots of a file that was lost, durably."""
+    def found(cls, files: FileSystem, folder: Path, mark: Mark, *, staging: Path) -> MarkFile:
+        """A lost file, with `mark` in its place; the first write makes the file, durably."""
         path = folder / FILE_NAME
-        return cls(DoubleSlot.remake(files, path, encode(mark), staging=staging))
+
+        def remake(data: bytes) -> DoubleSlot:
+            return DoubleSlot.remake(files, path, data, staging=staging)
+
+        return cls(None, mark, remake)
+
+    @property
+    def is_made(self) -> bool:
+        """True unless the file was lost, and its mark found again and not written yet."""
+        return self._slots is not None
 
     def write(self, mark: Mark) -> None:
         """Writes the mark over the older one and syncs it. Raises OSError: then stop (D5)."""
+        if self._slots is None:
+            self.write_both(mark)
+            return
         self._slots.write(encode(mark))
         self.older, self.mark = self.mark or NO_MARK, mark
 
     def write_both(self, mark: Mark) -> None:
         """Writes and syncs the mark in one slot after the other, so that no older one is left."""
-        self._slots.write_both(encode(mark))
+        if self._slots is None:
+            assert self._remake is not None
+            self._slots = self._remake(encode(mark))
+        else:
+            self._slots.write_both(encode(mark))
         self.older = self.mark = mark
 
     def settle(self) -> None:
         """See `DoubleSlot.settle`: recovery relies on this mark, so no crash may change it."""
-        self._slots.settle()
+        if self._slots is not None:
+            self._slots.settle()
         self.older = self.mark or NO_MARK
 
     def close(self) -> None:
         """Closes the file, without a sync: each write was synced."""
-        self._slots.close()
+        if self._slots is not None:
+            self._slots.close()

@@ -15,6 +15,7 @@ neither votes nor counts until its group has taken it in again and its leader ha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from commitlog.files.system import FileSystem
@@ -25,9 +26,12 @@ from dledger.durable.flush_mark import Mark, MarkFile, mark_of
 from dledger.durable.truncate_intent import Intent, IntentFile
 from dledger.errors import LogDamaged
 from dledger.log.check import Tail, check_records
+from dledger.log.cold import ColdReader
+from dledger.log.damage import Damage
 from dledger.log.file_row import FileRow
 from dledger.log.log_start import LogStart
 from dledger.log.options import LogOptions
+from dledger.log.slots import SlotFiles
 
 #: Slots of so many entries below the mark may not be on disk: twice of what a running log allows
 #: (`log_flush.SLOTS_BEHIND_MAX`); they are made again from the records.
@@ -55,8 +59,12 @@ def open_mark(
     start: LogStart | None,
     intent: Intent | None,
     options: LogOptions,
+    lower: Mark | None,
 ) -> MarkFile:
     """The mark; a lost one is found again for a node without promises (R2, R6).
+
+    A found mark is on disk when the start has come to its end. Until then it is found again,
+    and may be lowered: no promise was made by it. `lower`: take this one instead.
 
     Raises FileNotFoundError, LogDamaged, StoreLayoutError, OSError.
     """
@@ -71,7 +79,9 @@ def open_mark(
     # What is seen was perhaps above the lost mark, and need not be on disk (R3).
     data.write_again(end - UNSYNCED_MAX, end)
     data.sync_all()
-    return MarkFile.remake(files, folder, mark, staging=folder / "staging")
+    return MarkFile.found(
+        files, folder, mark if lower is None else lower, staging=folder / "staging"
+    )
 
 
 def find_mark(
@@ -120,6 +130,30 @@ def _first_record(data: FileRow, position: int, zero_below: int) -> tuple[Mark, 
     term = Term(header.epoch)
     mark = Mark(index, term, position, header.chain_crc, slots=_slots_below(index))
     return mark, position + header.size
+
+
+def hole_in(damaged: Sequence[Damage], slots: SlotFiles) -> Damage | None:
+    """The last range below a found mark with an entry of which neither record nor slot is left.
+
+    Files reach the disk in any order, so the file that a found mark begins may stand above entries
+    that were never synced. No peer need have them, so a repair may wait for ever. A node
+    that promises nothing may cut them, like all that lies behind a found mark. A record that has
+    rotted is repaired, since its slot tells its place.
+    """
+    for one in reversed(damaged):
+        if any(slots.read(Index(at)) is None for at in range(one.first, one.last + 1)):
+            return one
+    return None
+
+
+def mark_below(index: Index, cold: ColdReader, slots: SlotFiles, begin: Tail) -> Mark:
+    """A mark below the damaged entry `index`; `begin`: the tail before the log's first entry."""
+    tail = cold.known_before(index)
+    slot = slots.read(tail.id.index) if tail.id.index > begin.id.index else None
+    if slot is None:
+        return mark_of(begin.id, begin.chain_crc or 0)
+    known = _slots_below(tail.id.index)
+    return Mark(tail.id.index, tail.id.term, slot.position, tail.chain_crc or 0, slots=known)
 
 
 def _slots_below(index: Index) -> Index:

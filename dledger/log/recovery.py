@@ -74,7 +74,17 @@ class Recovered:
 
 
 def recover(files: FileSystem, folder: Path, options: LogOptions) -> Recovered:
-    """Open the log. Raises LogDamaged, StoreLayoutError, OSError; then no file stays open."""
+    """Open the log. Raises StoreDamaged, StoreLayoutError, OSError; then no file stays open."""
+    found: Recovered | Mark | None = None
+    while not isinstance(found, Recovered):  # each turn begins at a lower mark
+        found = _recover(files, folder, options, found)
+    return found
+
+
+def _recover(
+    files: FileSystem, folder: Path, options: LogOptions, lower: Mark | None
+) -> Recovered | Mark:
+    """Open the log, or say at which lower mark it may open (`lost_files.mark_below`)."""
     staging = folder / "staging"
     for path in (folder / "index", staging):  # nothing in them is missed
         files.make_dirs(path)
@@ -95,7 +105,7 @@ def recover(files: FileSystem, folder: Path, options: LogOptions) -> Recovered:
             intent_file = lost_files.open_intent(files, folder)
             opened.callback(intent_file.close)
             mark_file = lost_files.open_mark(
-                files, folder, data, start, intent_file.intent, options
+                files, folder, data, start, intent_file.intent, options, lower
             )
             opened.callback(mark_file.close)
             intent_file.settle()
@@ -114,12 +124,16 @@ def recover(files: FileSystem, folder: Path, options: LogOptions) -> Recovered:
         mark = mark_file.mark
         note = gone_files.Note(files, folder)
         cold, end, damaged = _open_row(data, slots, mark, options, start, note)
+        hole = None if mark_file.is_made else lost_files.hole_in(damaged, slots)
+        if hole is not None:
+            begin = cold.anchor if start is None else start.tail
+            return lost_files.mark_below(hole.first, cold, slots, begin)
         state = Recovered(
             files, folder, data, slots, cold, mark_file, intent_file, end, mark.position, [], start
         )
         state.damaged = damaged
         _recover_tail(state, options)
-        state.runs = state.cold.term_runs(state.tail.id.index, state.tail.id.term)
+        state.runs = cold.term_runs(state.tail.id.index, state.tail.id.term)
         if state.tail.id == state.before.id:
             state.tail = state.before
         opened.pop_all()
@@ -371,7 +385,7 @@ def _recover_tail(state: Recovered, options: LogOptions) -> None:
     )
     if state.last_position < 0:
         moved = mark_of(state.tail.id, state.tail.chain_crc or 0)
-    if moved != marked:
+    if moved != marked or not state.mark_file.is_made:
         state.mark_file.write(moved)
 
 

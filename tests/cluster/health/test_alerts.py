@@ -18,6 +18,7 @@ from cluster.health.alerts import (
     leader_of,
 )
 from cluster.health.ports import with_programs
+from dledger.core.margin import LACKS_SETTLED
 
 WELL = {"broker-a": {"may_fail_now": 1}}
 
@@ -55,6 +56,11 @@ def test_node_that_does_not_answer_takes_the_margin() -> None:
 
 def test_node_alone_in_its_group_has_no_margin_to_lose() -> None:
     assert found([replica("n0", "leader")], {"broker-a": {"may_fail_now": 0}}) == []
+
+
+def test_node_that_lost_what_it_acknowledged_is_critical_in_a_group_with_margin() -> None:
+    members = {"may_fail_now": 1, "uncounted": {"n2": LACKS_SETTLED, "n3": "does not answer"}}
+    assert found(three(), {"broker-a": members}) == [(CRITICAL, "lost-entries", "n2")]
 
 
 def test_failed_node_and_bad_disk_are_critical() -> None:

@@ -6,9 +6,10 @@ import pytest
 
 from dledger.core import events as ev
 from dledger.core.configuration import ChangeKind
-from dledger.core.margin import Margin
-from dledger.core.messages import AppendEntries, DiskReport
-from dledger.core.types import DiskHealth, NodeId
+from dledger.core.margin import LACKS_SETTLED, Margin
+from dledger.core.messages import AppendEntries, AppendReply, DiskReport, HeartbeatReply
+from dledger.core.progress import REJECTIONS, Mode
+from dledger.core.types import NO_ENTRY, NO_INDEX, DiskHealth, Index, NodeId
 
 from .net import Net
 
@@ -127,3 +128,71 @@ def test_of_what_would_be() -> None:
     now = net.configuration("n0")
     without = type(now)(tuple(m for m in now.members if m.node_id != N2))
     assert net.raft("n0").margin(without) == Margin(2, 0, 0, {})
+
+
+@pytest.mark.parametrize("writes", [False, True])
+def test_one_that_lost_what_it_acknowledged_is_told_and_is_not_believed_less(writes: bool) -> None:
+    """D3: a disk that lied, in one incarnation; what it had acknowledged stays counted (S5)."""
+    net = group()
+    before = net.raft("n0").progress[N2]
+    flushed = before.flushed
+    net.restart(N2, keep=Index(flushed - 2))
+    for _ in range(8):
+        net.run(0.1)
+        if writes:
+            net.propose("n0", 1)
+    assert margin(net) == Margin(2, 1, 0, {N2: LACKS_SETTLED})
+    assert net.raft("n0").progress[N2].flushed == flushed
+    assert net.leader() == N0
+    net.restart(N0)  # the next leadership asks anew, and sends it what it lacks
+    net.elect("n1")
+    net.run(1.0)
+    found = net.raft("n1").margin()
+    assert found is not None
+    assert found.uncounted == {}
+
+
+def asked_again(net: Net) -> AppendReply:
+    """n2 is asked for its newest entry and its answer is lost; a rejection of that, made before."""
+    term, progress = net.raft("n0").term, net.raft("n0").progress[N2]
+    net.drop = lambda source, _, message: source == N2 and isinstance(message, AppendReply)
+    net.handle("n0", ev.PeerDisconnected(N2))
+    assert (progress.mode, progress.next) == (Mode.PROBE, progress.flushed + 1)
+    return AppendReply(N2, term, False, progress.flushed, NO_INDEX, NO_INDEX, NO_ENTRY)
+
+
+def test_a_late_rejection_however_often_it_comes_is_none_of_a_lost_entry() -> None:
+    """S2: it was made before the entry came, and comes again with one open question."""
+    net = group()
+    late = asked_again(net)
+    net.handle("n0", ev.PeerDisconnected(N2))
+    progress, before = net.raft("n0").progress[N2], net.raft("n0").progress[N2].matched
+    for _ in range(3 * REJECTIONS):
+        net.handle("n0", ev.MessageReceived(late))
+    assert (progress.rejections, progress.matched) == (1, before)
+    assert margin(net).uncounted == {}
+
+
+def test_rejections_before_and_after_a_success_are_not_added_up() -> None:
+    """Its heartbeats say that it has the entry, so rejections between them are late ones."""
+    net = group()
+    late = asked_again(net)
+    for _ in range(3 * REJECTIONS):
+        net.handle("n0", ev.MessageReceived(late))
+        net.run(0.11)
+    assert margin(net).uncounted == {}
+
+
+def test_rejections_of_another_question_than_the_open_one_do_not_count() -> None:
+    net = group()
+    late = asked_again(net)
+    net.drop = lambda source, _, message: (
+        source == N2 and isinstance(message, (AppendReply, HeartbeatReply))
+    )
+    earlier = AppendReply(
+        N2, late.term, False, Index(late.prev_index - 1), NO_INDEX, NO_INDEX, NO_ENTRY
+    )
+    for _ in range(2 * REJECTIONS):
+        net.handle("n0", ev.MessageReceived(earlier))
+        net.run(0.11)
+    assert margin(net).uncounted == {}

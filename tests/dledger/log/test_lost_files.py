@@ -7,10 +7,12 @@ from random import Random
 
 import pytest
 
+from commitlog.errors import StoreDamaged
 from dledger.core.types import HardState, Index, NodeId, Term
 from dledger.durable.hard_state import decode, encode
 from dledger.log.node_storage import NodeStorage, open_node
 from dledger.log.port import LogStore
+from dledger.log.runs import term_of
 from tests.dledger.log.crash_files import CrashDisk, PowerCut
 from tests.dledger.log.stores import FOLDER, Clock, body_of, dump, fill, make, mark, reopen, sync
 from tests.dledger.log.test_crash import (
@@ -223,3 +225,79 @@ def test_a_truncation_whose_intent_is_lost_leaves_a_prefix_of_what_was_there(kee
         appended(node.log)
         disk.crash(keep=0.0)
         assert dump(reopen(disk).log)[:-1] == found
+
+
+def behind_a_hole(seed: int, keep: float) -> tuple[CrashDisk, list[tuple[int, int, int, bytes]]]:
+    """The power went with files un-synced, which reached the disk in part; the mark is lost, too.
+
+    Returns what the log held; 12 entries of it were on disk for certain.
+    """
+    disk = CrashDisk()
+    written(disk)
+    log = come_up(disk).log
+    fill(log, 5 + seed, term=3, size=200)
+    fill(log, 12, term=4, size=200)
+    held = dump(log)
+    disk.random = Random(seed)
+    disk.crash(keep=keep)
+    lose(disk, "flushmark")
+    return disk, held
+
+
+@pytest.mark.parametrize("keep", [0.3, 0.6])
+def test_a_hole_below_the_mark_that_is_found_refuses_no_start(keep: float) -> None:
+    """R1, R2: no peer need have what was never synced; what was on disk is not cut with it."""
+    cut = 0
+    for seed in range(20):
+        disk, held = behind_a_hole(seed, keep)
+        log = come_up(disk).log
+        whole = min([one.first for one in log.damage.ranges], default=log.last.index + 1)
+        assert whole >= 12
+        assert [term_of(log.term_runs(), at) for at in range(whole)] == [
+            row[1] for row in held[:whole]
+        ]
+        cut += log.last.index < len(held) - 1
+        appended(log)
+        last = log.last
+        disk.crash(keep=0.0)
+        assert come_up(disk).log.last == last
+    assert cut > 5
+
+
+@pytest.mark.parametrize("keep", [0.0, 0.5, 1.0])
+def test_a_power_cut_at_every_operation_of_a_start_above_a_hole(keep: float) -> None:
+    """The mark that is too high may be on disk by then; the next start lowers it, too."""
+    for fuse in range(200):
+        disk, _ = behind_a_hole(3, 0.3)
+        disk.fuse = fuse
+        with contextlib.suppress(PowerCut):
+            come_up(disk)
+        died = disk.dead
+        disk.crash(keep=keep)
+        log = come_up(disk).log
+        assert min([one.first for one in log.damage.ranges], default=log.last.index + 1) >= 12
+        if not died:
+            return
+    raise AssertionError("no start came to its end")
+
+
+def test_a_hole_below_a_mark_of_its_own_refuses_the_start_of_a_node_that_forgot() -> None:
+    """D8: readmitted in this incarnation, it may have acknowledged what was in the hole."""
+    disk = CrashDisk()
+    written(disk)
+    lose(disk, "flushmark")
+    node = come_up(disk)
+    fill(node.log, 12, term=4, size=200)
+    sync(node.log)
+    mark(node.log)
+    first, last = (node.log.position_of(Index(at)) for at in (9, 16))
+    disk.restart()
+    for folder, start, end in (("data", first, last), ("index", 9 * 32, 16 * 32)):
+        for path in sorted(disk.list(FOLDER / folder)):
+            file = disk.open(FOLDER / folder / path)
+            low, high = max(start - int(path), 0), min(end - int(path), file.size)
+            if low < high:
+                file.pwrite(bytes(high - low), low)
+                file.datasync()
+    with pytest.raises(StoreDamaged, match="there is no record"):
+        come_up(disk)
