@@ -47,7 +47,7 @@ from dledger.machine.saving import Saving
 from dledger.machine.sending import Sending, ends
 from dledger.machine.settings import MachineSettings
 from dledger.machine.state_machine import ReplicatedStateMachine, has_snapshots
-from dledger.machine.status import MachineStatus
+from dledger.machine.status import MachineStatus, status_of
 from dledger.replica.request_ids import draw_first_id, numbers_from
 from dledger.runtime.clock import Clock
 from dledger.runtime.complaints import Complaints
@@ -118,8 +118,7 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
         node = NodeId(config.node_id)
         agreement = Agreement(node, machine.compare_every, self._compare)
         self._applier = Applier(machine, agreement, self._told, self._results, self._voters)
-        self._applying = Applying(self.log, self._applier, self.settings)
-        applying = self._applying
+        self._applying = applying = Applying(self.log, self._applier, self.settings)
         self._leading = Leading(self.log, self._applier, applying.refusal, applying.shared_max)
         self._new_number = numbers_from(draw_first_id())
         limits = self.settings.resend_seconds, LATE_MAX
@@ -273,10 +272,7 @@ class ReplicatedNode(Lifetime, Generic[C, R]):
 
     def status(self) -> MachineStatus:
         """The work that waits for the machine, and its states; also once this node has stopped."""
-        ours = self._proposer
-        waits = *self._applying.status(), ours.waiting_count, ours.waiting_bytes
-        states = None if self._saving is None else self._saving.status()
-        return MachineStatus(*waits, self._applier.number, states)
+        return status_of(self._applying, self._proposer, self._applier.number, self._saving)
 
     # -- StateMachine of the log -------------------------------------------------------------------
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dledger.errors import MachineBehind
+
+if TYPE_CHECKING:
+    from dledger.machine.applying import Applying
+    from dledger.machine.proposer import Proposer
+    from dledger.machine.saving import Saving
 
 
 class StatesStatus(NamedTuple):
@@ -42,3 +47,11 @@ class MachineStatus(NamedTuple):
     proposed_bytes: int
     number: int
     states: StatesStatus | None
+
+
+def status_of(
+    applying: Applying, proposer: Proposer, number: int, saving: Saving | None
+) -> MachineStatus:
+    """The status of a node with these parts; `number`: as `MachineStatus.number`."""
+    waits = *applying.status(), proposer.waiting_count, proposer.waiting_bytes
+    return MachineStatus(*waits, number, None if saving is None else saving.status())
