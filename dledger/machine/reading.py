@@ -24,7 +24,7 @@ async def read_barrier(log: ReplicatedLog, staleness: float, seconds: float) -> 
     """
     clock = asyncio.get_running_loop().time
     ends = clock() + seconds
-    while True:
+    while True:  # until `ends`, or an error that is not retriable
         try:
             await log.read_barrier(staleness)
             return
