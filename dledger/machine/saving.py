@@ -36,7 +36,7 @@ from dledger.machine.keeping import Keeping, Kept, behind, kept_place
 from dledger.machine.restoring import Restored, Restoring
 from dledger.machine.settings import MachineSettings
 from dledger.machine.state_machine import State, captured, in_parts, say
-from dledger.machine.status import StatesStatus
+from dledger.machine.states_status import StatesStatus
 from dledger.runtime.complaints import Complaints
 from dledger.runtime.owned import Owned
 from dledger.runtime.parts import Parts

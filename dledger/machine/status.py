@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from dledger.errors import MachineBehind
-
-if TYPE_CHECKING:
-    from dledger.machine.applying import Applying
-    from dledger.machine.proposer import Proposer
-    from dledger.machine.saving import Saving
-
-
-class StatesStatus(NamedTuple):
-    """The states of one machine on this node's disk.
-
-    Attributes:
-        last: the last entry that is in the newest state, -1 for none.
-        position: where in the log the newest state stands behind which the log may be cut, in
-            bytes; -1 for none.
-        is_due: a state by time (`MachineSettings.state_seconds`) is to be captured.
-        is_written: a state is taken or written now.
-    """
-
-    last: int
-    position: int
-    is_due: bool
-    is_written: bool
+from dledger.machine.applying import Applying
+from dledger.machine.proposer import Proposer
+from dledger.machine.saving import Saving
+from dledger.machine.states_status import StatesStatus
 
 
 class MachineStatus(NamedTuple):

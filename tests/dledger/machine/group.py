@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from dledger import MachineSettings, RaftConfig, ReplicatedNode, ReplicatedStateMachine
-from dledger.machine.status import StatesStatus
+from dledger.machine.states_status import StatesStatus
 from tests.dledger.runtime.group import Group
 from tests.virtual_loop import LoopClock
 from tests.waiting import eventually
