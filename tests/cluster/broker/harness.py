@@ -202,7 +202,17 @@ class Brokers:
         return next(node for node in self.running() if node is not leader)
 
     async def client(self, node: BrokerNode, **how: Any) -> RawClient:
-        return await self.client_of(node.address, **how)
+        """Of a node that runs: one that came back opens its port just after it knows a leader."""
+
+        async def connected() -> RawClient | None:
+            try:
+                return await self.client_of(node.address, **how)
+            except ConnectionRefusedError:
+                return None
+
+        found = await eventually(connected, f"an open client port of {node.config.node_id}")
+        assert found is not None
+        return found
 
     async def client_of(self, address: str, **how: Any) -> RawClient:
         client = await RawClient.connect(address, **how)

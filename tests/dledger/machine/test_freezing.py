@@ -16,8 +16,7 @@ from dledger.machine import freezing
 from dledger.machine.freezing import Freezing
 from tests.waiting import eventually, limit, within
 
-from .group import MachineGroup
-from .test_by_time import saved_index
+from .group import MachineGroup, states
 from .test_saving import FILE, PAYLOAD, Lines, lines, write
 
 Group = MachineGroup[str, int]
@@ -100,7 +99,7 @@ async def test_entries_wait_and_the_node_goes_on(
     monkeypatch.setattr(Pieces, "before", 50)
     monkeypatch.setattr(Pieces, "looks", look)
     last = await write(node, 100)
-    await eventually(lambda: saved_index(node) > 0, "a state", 60)
+    await eventually(lambda: states(node).last > 0, "a state", 60)
     assert mine.turns >= 50
     first = seen[:50]
     assert len({count for count, _ in first}) == 1, "nothing was applied"
@@ -117,7 +116,7 @@ async def test_a_state_is_that_of_its_place(group: Group) -> None:
     node = await group.leader()
     count = await write(node, 100)
     name = node.config.node_id
-    await eventually(lambda: saved_index(node) > 0, "a state", 60)
+    await eventually(lambda: states(node).last > 0, "a state", 60)
     await group.stop(name)
     await group.start(name)
     again = group.nodes[name]
@@ -134,7 +133,7 @@ async def test_a_state_by_time_is_taken_without_entries(group: Group) -> None:
     assert await within(node.propose("line"), "a result") == 1
 
     def has_all() -> bool:
-        return saved_index(node) == node.applied
+        return states(node).last == node.applied
 
     await eventually(has_all, "a state of all", 60)
     assert await within(node.propose("more"), "a result") == 2
@@ -151,10 +150,10 @@ async def test_an_error_of_a_piece_costs_the_state_alone(
     node = await group.leader()
     assert await write(node, 100) == 100
     assert "no pieces" in str(node.snapshot_error)
-    assert saved_index(node) < 0
+    assert states(node).last < 0
     monkeypatch.setattr(Pieces, "raises", None)
     assert await write(node, 100) == 200
-    await eventually(lambda: saved_index(node) > 0, "a later state", 60)
+    await eventually(lambda: states(node).last > 0, "a later state", 60)
 
 
 async def test_a_node_is_closed_while_its_state_is_taken(
