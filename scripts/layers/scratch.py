@@ -6,6 +6,7 @@ leaves its folder there, so the next one removes it; what failed tests left move
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
@@ -22,6 +23,7 @@ MEMORY = Path("/dev/shm")
 #: Bytes that the suite may have there at once.
 FILES_MAX = 3 << 30
 _PREFIX = "dledger-"
+_PIECE_BYTES = 1 << 20
 
 
 def make(*, in_memory: bool = False) -> Path:
@@ -52,9 +54,39 @@ def kept(folder: Path) -> Path:
     if folder.parent != MEMORY:
         return folder
     there = Path(tempfile.mkdtemp(prefix=_PREFIX))
-    shutil.copytree(folder, there, symlinks=True, dirs_exist_ok=True, ignore=_sockets_and_pipes)
+    shutil.copytree(
+        folder,
+        there,
+        symlinks=True,
+        dirs_exist_ok=True,
+        ignore=_sockets_and_pipes,
+        copy_function=_with_holes,
+    )
     shutil.rmtree(folder, ignore_errors=True)
     return there
+
+
+def _with_holes(source: str, target: str) -> str:
+    """Copy a file without the blocks that it does not have: log files are GiBs of holes."""
+    with open(source, "rb") as read, open(target, "wb") as written:
+        size, begin = os.fstat(read.fileno()).st_size, 0
+        written.truncate(size)
+        while begin < size:
+            try:
+                begin = os.lseek(read.fileno(), begin, os.SEEK_DATA)
+            except OSError as error:
+                if error.errno != errno.ENXIO:  # no more data
+                    raise
+                break
+            end = os.lseek(read.fileno(), begin, os.SEEK_HOLE)
+            read.seek(begin)
+            written.seek(begin)
+            while begin < end and (piece := read.read(min(_PIECE_BYTES, end - begin))):
+                written.write(piece)
+                begin += len(piece)
+            begin = end
+    shutil.copystat(source, target)
+    return target
 
 
 def _sockets_and_pipes(folder: str, names: list[str]) -> list[str]:

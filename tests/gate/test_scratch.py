@@ -75,6 +75,28 @@ def test_what_failed_tests_left_moves_to_the_disk(
     assert scratch.kept(kept) == kept
 
 
+def test_a_file_of_holes_takes_no_space_where_it_is_kept(memory: Path) -> None:
+    """A test that failed left the logs of three nodes once: 21 GiB on the disk, few of bytes."""
+    left = memory / "dledger-1-x"
+    left.mkdir()
+    with (left / "log").open("wb") as file:
+        file.write(b"first")
+        file.seek(1 << 30)
+        file.write(b"last")
+        file.truncate(2 << 30)
+    for name, size in ("empty", 0), ("hole", 1 << 30):
+        (left / name).touch()
+        os.truncate(left / name, size)
+    kept = scratch.kept(left)
+    sizes = {path.name: path.stat().st_size for path in kept.iterdir()}
+    assert sizes == {"log": 2 << 30, "empty": 0, "hole": 1 << 30}
+    assert sum(path.stat().st_blocks * 512 for path in kept.iterdir()) < 1 << 20
+    with (kept / "log").open("rb") as file:
+        assert file.read(6) == b"first\0"
+        file.seek(1 << 30)
+        assert file.read(5) == b"last\0"
+
+
 def test_memory_of_a_run_that_has_ended_is_given_back(memory: Path) -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
