@@ -30,7 +30,7 @@ import pytest_timeout
 
 from cluster.local import launcher, plan, processes, stories
 from cluster.local.launcher import LocalCluster
-from dledger.runtime.loop import loop_factory
+from dledger.runtime.loop import collect_seldom, loop_factory
 from tests import command_line
 from tests.scheduling import ScopeScheduling
 from tests.suite_order import in_order
@@ -50,13 +50,8 @@ _IN_CI = os.environ.get("CI") == "true"
 _hosts = itertools.count()
 
 
-#: Objects made until the collector looks at the youngest, and its looks until those at older ones.
-#: With Python's own, 700, 10 and 10, workers spend a fiftieth of their time in it.
-COLLECT_AFTER = (10_000, 20, 50)
-
-
 def pytest_configure(config: pytest.Config) -> None:
-    gc.set_threshold(*COLLECT_AFTER)
+    collect_seldom()  # as the programs do: else workers spend a fiftieth of their time in it
     launcher.READY_SECONDS_MAX = limit(60)
     processes.STOP_SECONDS_MAX = limit(30)
     processes.spawn = command_line.spawn_with({})
