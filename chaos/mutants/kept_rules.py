@@ -27,8 +27,8 @@ KEPT = (
         ("R15",),
         one_patch(
             "dledger.machine.saving",
-            "if self._closed or not applier.is_whole or (",
-            "if self._closed or (",
+            "if self._closed or not applier.is_whole or self._is_writing:",
+            "if self._closed or self._is_writing:",
         ),
         tests=(_BY_TIME + "test_a_machine_that_failed_half_way_has_its_state_not_saved",),
     ),

@@ -146,9 +146,12 @@ class Saving:
 
     def status(self) -> StatesStatus:
         """The newest state, and whether another one is due or under way."""
-        writing, is_due = self._writing, self._due is not None
-        is_written = writing is not None and not writing.done()
-        return StatesStatus(self._saved_index, self.saved_position, is_due, is_written)
+        is_due = self._due is not None
+        return StatesStatus(self._saved_index, self.saved_position, is_due, self._is_writing)
+
+    @property
+    def _is_writing(self) -> bool:
+        return self._writing is not None and not self._writing.done()
 
     def look(self, group: Sized, progress: bytes | None) -> None:
         """At a start, in its thread: find the newest state and give it to the machine.
@@ -207,8 +210,8 @@ class Saving:
 
     def _capture_recent(self) -> None:
         self._due = None
-        applier, now = self._applier, self._writing
-        if self._closed or not applier.is_whole or (now is not None and not now.done()):
+        applier = self._applier
+        if self._closed or not applier.is_whole or self._is_writing:
             return  # the end of what is being written asks again
         if applier.applied > self._saved_index:
             if self._keeping.is_used:
@@ -220,7 +223,7 @@ class Saving:
                 self._begin(behind(self._log, applier.applied), self._folder.save_recent)
 
     def _capture(self, position: int) -> None:
-        if self._writing is None or self._writing.done():
+        if not self._is_writing:
             self._begin(self._log.start_at(position), self._save_proven)
         else:
             self._complaints.say(

@@ -226,8 +226,8 @@ class HostLinks:
 
     async def ready(self, settings: LinkSettings) -> None:
         """Wait until there is a carrier, or until the peer takes none."""
-        link = self.links.get((settings.peer, settings.link_kind))
-        if link is not None and settings.address == self._config.dial_address(settings.peer):
+        link = self._link(settings)
+        if link is not None:
             await link.carrier()
 
     async def connect(self, settings: LinkSettings, outbound: Outbound) -> bool:
@@ -235,16 +235,21 @@ class HostLinks:
 
         Waits as long as there is no carrier; raises ConnectionResetError.
         """
-        link = self.links.get((settings.peer, settings.link_kind))
-        if link is None or settings.address != self._config.dial_address(settings.peer):
-            return False
-        carrier = await link.carrier()
+        link = self._link(settings)
+        carrier = None if link is None else await link.carrier()
         if carrier is None:
             return False
         if carrier.channels.is_used_up:
             carrier.abort()  # the next one counts anew
         carrier.channels.open(outbound)
         return True
+
+    def _link(self, settings: LinkSettings) -> HostLink | None:
+        """To the host of that peer; None for a peer that is dialled elsewhere."""
+        link = self.links.get((settings.peer, settings.link_kind))
+        if link is None or settings.address != self._config.dial_address(settings.peer):
+            return None
+        return link
 
     def error(self, peer: NodeId, link_kind: LinkKind) -> str:
         """Why there is no carrier; "": there is one, or there will never be."""
